@@ -7,7 +7,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint docs bench clean
+.PHONY: help setup demo test test-all fuzz lint docs bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ test: setup ## the tests a newcomer can wait for
 
 test-all: setup ## every test, the slow ones too
 	LIVINGDB_EXAMPLES=500 $(BIN)/python -m pytest -n auto --dist worksteal -m ""
+
+fuzz: setup ## decoders under random input, for SECONDS=60 or as long as told
+	$(BIN)/python -m tests.fuzz.run $(or $(SECONDS),60)
 
 lint: setup ## style, types, the order of the layers, and the documentation's links
 	$(BIN)/ruff check .

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 GUARANTEES = (DOCS / "guarantees.md").read_text(encoding="utf-8")
+SECURITY = (DOCS / "security.md").read_text(encoding="utf-8")
 
 
 class _Loader(yaml.SafeLoader):
@@ -101,12 +102,21 @@ def test_every_command_is_described(command: str) -> None:
 # --- the guarantees -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("named", sorted(set(re.findall(r"`(tests/[^`]+)`", GUARANTEES))))
+@pytest.mark.parametrize(
+    "named", sorted(set(re.findall(r"`(tests/[^`]+)`", GUARANTEES + SECURITY)))
+)
 def test_tests_that_hold_guarantees_exist(named: str) -> None:
     path, _, test = named.partition("::")
     assert (ROOT / path).is_file(), path
     if test:
         assert re.search(rf"def {test}\(", (ROOT / path).read_text(encoding="utf-8"))
+
+
+def test_every_promise_about_strangers_names_a_test() -> None:
+    rows = [line for line in SECURITY.splitlines() if line.startswith("| ")]
+    promises = [line for line in rows if line != "| promise | tested by |"]
+    assert len(promises) > 20
+    assert [line for line in promises if "`tests/" not in line] == []
 
 
 def test_guarantees_name_tests() -> None:

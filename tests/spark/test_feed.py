@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import livingdb
+from livingdb.evolution import RenameColumn
 from livingdb.graph.change_feed import feed_entries
 from livingdb.spark.feed_stream import FeedStream, step_bytes
 
@@ -44,6 +45,24 @@ HISTORY = [
     (3, "update_preimage", 2, "b"),
     (4, "delete", 3, "c"),
 ]
+
+
+def test_columns_that_are_called_like_those_of_the_feed(
+    spark: SparkSession, db: livingdb.Database
+) -> None:
+    """They keep their names, also in what happened before there were such columns."""
+    main = db.branch("main")
+    main.create_table("t", {"id": "bigint", "v": "string"}, key="id")
+    main.insert("t", {"id": [1], "v": ["a"]})
+    main.evolve(RenameColumn("t", "v", "_Change_Type"))
+    main.upsert("t", {"id": [2], "_Change_Type": ["b"]})
+    reader = spark.read.format("livingdb").option("readChangeFeed", "true").option("table", "t")
+    found = reader.load(db.name)
+    assert found.columns[:3] == ["id", "_Change_Type", "__change_type"]
+    rows = [(r["id"], r["_Change_Type"], r["__change_type"]) for r in found.collect()]
+    assert sorted(rows) == [(1, "a", "insert"), (2, "b", "insert")]
+    chosen = reader.option("columns", "__change_type,id").load(db.name).collect()
+    assert sorted(chosen) == [("insert", 1), ("insert", 2)]
 
 
 def test_a_feed_is_all_that_happened(

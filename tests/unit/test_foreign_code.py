@@ -14,7 +14,11 @@ MODULES = sorted(Path(livingdb.__file__).parent.rglob("*.py"))
 FORBIDDEN_MODULES = {"cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve", "yaml"}
 FORBIDDEN_CALLS = {"__import__", "compile", "eval", "exec"}
 STARTS_PROGRAMS = {"Popen", "call", "check_call", "check_output", "run"}
-FORBIDDEN_ATTRIBUTES = {("os", "popen"), ("os", "system"), ("pd", "read_pickle")}
+RUNS_SHELLS = {"create_subprocess_shell", "getoutput", "getstatusoutput", "popen", "system"}
+RUNS_CODE = {"InteractiveInterpreter", "run_module", "run_path"}
+READS_PICKLES = {"read_pickle", "to_pickle", "unsafe_load", "full_load", "UnsafeLoader"}
+FORBIDDEN_NAMES = RUNS_SHELLS | RUNS_CODE | READS_PICKLES
+SHELL_OWNERS = {"asyncio", "commands", "os", "subprocess"}
 
 
 def offences(tree: ast.AST) -> Iterator[str]:
@@ -27,6 +31,11 @@ def offences(tree: ast.AST) -> Iterator[str]:
             name = (node.module or "").partition(".")[0]
             if name in FORBIDDEN_MODULES:
                 yield f"from {name}"
+            for alias in node.names:
+                if name == "builtins" and alias.name in FORBIDDEN_CALLS:
+                    yield f"from builtins import {alias.name}"
+                if name in SHELL_OWNERS and alias.name in RUNS_SHELLS:
+                    yield f"from {name} import {alias.name}"
         elif isinstance(node, ast.Call):
             yield from _call(node)
 
@@ -37,7 +46,13 @@ def _call(node: ast.Call) -> Iterator[str]:
     name = getattr(function, "attr", getattr(function, "id", ""))
     if isinstance(function, ast.Name) and name in FORBIDDEN_CALLS:
         yield name
-    if (owner, name) in FORBIDDEN_ATTRIBUTES:
+    if owner == "builtins" and name in FORBIDDEN_CALLS:
+        yield f"{owner}.{name}"
+    if name in FORBIDDEN_NAMES and (name not in RUNS_SHELLS or owner in SHELL_OWNERS):
+        yield f"{owner}.{name}"
+    if owner == "yaml" and name in ("load", "load_all"):
+        yield f"{owner}.{name}"
+    if owner == "os" and name.startswith(("exec", "spawn", "posix_spawn")):
         yield f"{owner}.{name}"
     for given in node.keywords:
         is_off = isinstance(given.value, ast.Constant) and given.value.value is False
@@ -56,6 +71,18 @@ def _call(node: ast.Call) -> Iterator[str]:
         ("np.load(path, allow_pickle=flag)", ["allow_pickle="]),
         ("np.load(path, allow_pickle=False)", []),
         ("os.system('ls')", ["os.system"]),
+        ("pd.read_pickle(path)", ["pd.read_pickle"]),
+        ("frame.to_pickle(path)", ["frame.to_pickle"]),
+        ("yaml.load(text)", ["yaml.load"]),
+        ("from os import system", ["from os import system"]),
+        ("asyncio.create_subprocess_shell('ls')", ["asyncio.create_subprocess_shell"]),
+        ("subprocess.getoutput('ls')", ["subprocess.getoutput"]),
+        ("os.execv('/bin/sh', [])", ["os.execv"]),
+        ("builtins.eval('1')", ["builtins.eval"]),
+        ("subprocess.Popen(line, shell=flag)", ["shell="]),
+        ("subprocess.run(['ls'], shell=False)", []),
+        ("table.load(path)", []),
+        ("platform.system()", []),
         ("re.compile('a')", []),
         ("text.eval()", []),
     ],

@@ -7,7 +7,7 @@ read, decompressed and verified without touching the others.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ from livingdb.chunks.chunk_format import (
     Directory,
     PhysicalColumn,
     assemble,
+    header_place,
     parse_directory,
     read_header,
     record_header,
@@ -83,6 +84,7 @@ MAX_REFERENCE_DEPTH = 32
 MIN_COMPRESSED_BYTES = 32
 
 _MAX_AHEAD_BYTES = 1 << 20
+_MAX_TOGETHER_BYTES = 16 << 20
 
 Fetch = Callable[[Address], Buffer]
 
@@ -178,7 +180,7 @@ def compress_drafts(drafts: Sequence[Draft], level: int = DEFAULT_LEVEL) -> list
     """The stored forms of many drafts, compressed in one call that holds no lock."""
     bodies = [body for draft in drafts for body in draft.bodies]
     large = [body for body in bodies if len(body) > MIN_COMPRESSED_BYTES]
-    packed = iter(_compress_many(large, level))
+    packed = _compress_many(large, level)
     columns = iter(
         [
             _smaller(body, next(packed))
@@ -190,11 +192,12 @@ def compress_drafts(drafts: Sequence[Draft], level: int = DEFAULT_LEVEL) -> list
     return [assemble(draft.header, [next(columns) for _ in draft.bodies]) for draft in drafts]
 
 
-def _compress_many(bodies: list[bytes], level: int) -> list[bytes]:
+def _compress_many(bodies: list[bytes], level: int) -> Iterator[bytes]:
+    """The bodies compressed; large ones one after the other, as each takes its size again."""
     many = getattr(compressor(level), "multi_compress_to_buffer", None)
-    if many is None or len(bodies) < 2:
-        return [compressor(level).compress(body) for body in bodies]
-    return [segment.tobytes() for segment in many(bodies, threads=1)]
+    if many is None or len(bodies) < 2 or max(map(len, bodies)) > _MAX_TOGETHER_BYTES:
+        return (compressor(level).compress(body) for body in bodies)
+    return (segment.tobytes() for segment in many(bodies, threads=1))
 
 
 def _smaller(body: bytes, packed: bytes, compression: int = ZSTD) -> PhysicalColumn:
@@ -326,7 +329,7 @@ class Chunk:
     def directory(self) -> Directory:
         """Where the bodies lie, and what they are stored against."""
         if self._known_directory is None:
-            at = 2 + len(self.header)
+            at = header_place(self.header) + len(self.header)
             try:
                 directory = parse_directory(self._buffer, at, len(self.descriptors))
             except Corruption as error:

@@ -1,6 +1,6 @@
 """The layout of a stored chunk.
 
-    stored chunk = header length (u16) · header · directory · column bodies
+    stored chunk = header length (u16; a longer one: 0, then u32) · header · directory · bodies
     header       = magic · kind · level · rows · columns × (descriptor, digest)
     directory    = standing · reference? · columns × (compression, stored bytes, encoded bytes)
 
@@ -37,6 +37,7 @@ __all__ = [
     "Directory",
     "PhysicalColumn",
     "assemble",
+    "header_place",
     "parse_directory",
     "parse_header",
     "read_header",
@@ -49,10 +50,11 @@ LEAF, NODE, RECORD = 0, 1, 2
 RAW, ZSTD, DICTIONARY, PATCH, BUILT_IN = 0, 1, 2, 3, 4
 MAX_CHUNK_ROWS = 1 << 24
 MAX_BODY_BYTES = 2**31 - 1
-MAX_HEADER_BYTES = 0xFFFF
+MAX_COLUMNS = 0xFFFF
 
 _START = struct.Struct("<4sBBIH")  # magic, kind, level, rows, columns
 _LENGTH = struct.Struct("<H")
+_LONG_LENGTH = struct.Struct("<HI")  # 0, which is the length of no header, and the length
 _ENTRY = struct.Struct("<BII")  # compression, stored bytes, encoded bytes
 _RECORD_DESCRIPTOR = b"\0"
 _ALONE, _AGAINST, _BASE = 0, 1, 2
@@ -71,7 +73,11 @@ class PhysicalColumn:
 
 
 def start_of_header(kind: int, level: int, rows: int, columns: int) -> bytes:
-    """The header up to its columns."""
+    """The header up to its columns; `Unsupported` if there are too many."""
+    if columns > MAX_COLUMNS:
+        raise Unsupported(
+            f"too many columns in one group: {columns:,}, and a chunk takes {MAX_COLUMNS:,}"
+        )
     return _START.pack(MAGIC, kind, level, rows, columns)
 
 
@@ -91,9 +97,7 @@ def assemble(
     `reference` is the chunk the columns are stored against; `is_base` says that others may be
     stored against this one, so that it is never to be stored against another itself.
     """
-    if len(header) > MAX_HEADER_BYTES:
-        raise Unsupported("a chunk header takes at most 64 KiB: too many columns in one group")
-    parts: list[bytes | memoryview] = [_LENGTH.pack(len(header)), header]
+    parts: list[bytes | memoryview] = [_length(len(header)), header]
     if reference is None:
         parts.append(bytes([_BASE if is_base else _ALONE]))
     else:
@@ -103,16 +107,34 @@ def assemble(
     return StoredChunk(digest(header), b"".join(parts))
 
 
+def _length(header_bytes: int) -> bytes:
+    """The length of a header, as it stands before it."""
+    if header_bytes <= 0xFFFF:
+        return _LENGTH.pack(header_bytes)
+    return _LONG_LENGTH.pack(0, header_bytes)
+
+
 # --- reading ------------------------------------------------------------------------------
 
 Header = tuple[int, int, int, tuple[bytes, ...], tuple[bytes, ...]]
 
 
+def header_place(header: bytes) -> int:
+    """Where a header starts in a stored chunk."""
+    return _LENGTH.size if len(header) <= 0xFFFF else _LONG_LENGTH.size
+
+
 def read_header(buffer: Buffer, address: Address) -> tuple[bytes, Header]:
     """The header's bytes, which have this address, and what they say."""
     try:
-        (length,) = _LENGTH.unpack(buffer[:2])
-        header = bytes(buffer[2 : 2 + length])
+        at = _LENGTH.size
+        (length,) = _LENGTH.unpack(buffer[:at])
+        if not length:
+            at = _LONG_LENGTH.size
+            _, length = _LONG_LENGTH.unpack(buffer[:at])
+            if length <= 0xFFFF:
+                raise Corruption("its header is shorter than its length says")
+        header = bytes(buffer[at : at + length])
         if digest(header) != address:
             raise Corruption("its header does not have its address")
         return header, parse_header(header)

@@ -383,7 +383,10 @@ class Branch:
             author or self.database.author,
             on_break,
         )
-        objects.derive(self, request)
+        try:
+            objects.derive(self, request)
+        except RecursionError:
+            raise InvalidData("the query is nested too deeply") from None
         return Branch(self.database, name)
 
     def reset(self, ref: object) -> Snapshot:

@@ -27,6 +27,7 @@ from livingdb.derivation.view import (
 )
 from livingdb.engines.engine_choice import ENGINES
 from livingdb.errors import IllegalSync, InvalidData, NotFound, Unsupported
+from livingdb.evolution.changes.mask_column import drops_before_masks
 from livingdb.evolution.plan import check_change_names, definitions_of, plan_changes
 from livingdb.evolution.schema_change import SchemaChange, identify_changes
 from livingdb.graph.graph import Graph, tables_of
@@ -274,7 +275,8 @@ def clone_transformed(branch: Branch, transform: object, request: DeriveRequest)
         )
     text = request.message or f"clone {branch.name} as {request.name}"
     wish = dataclasses.replace(request, message=text)
-    derive_clone(branch.database._pipeline, branch.name, changes, wish)
+    ordered = drops_before_masks(changes) if is_masked else changes
+    derive_clone(branch.database._pipeline, branch.name, ordered, wish)
 
 
 def derive_clone(

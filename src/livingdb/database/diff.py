@@ -21,6 +21,7 @@ from livingdb.graph.diff import count_changes, diff_versions, max_differing_rows
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.snapshot_columns import CHANGE_TYPES
 from livingdb.graph.table_ids import matching_tables
+from livingdb.tables.free_names import free_names
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.diff import DELETED, INSERTED, DiffBatch
@@ -118,11 +119,13 @@ class Diff:
         """The columns of `to_arrow`."""
         old, new = self._schema(self.before), self._schema(self.after)
         keys = [new.column(name).field for name in new.visible_key]
-        sides = [
-            pa.field(name, pa.struct([c.field.with_nullable(True) for c in side.visible_columns]))
-            for name, side in (("_before", old), ("_after", new))
+        structs = [
+            pa.struct([c.field.with_nullable(True) for c in side.visible_columns])
+            for side in (old, new)
         ]
-        return pa.schema([*keys, pa.field("_change_type", pa.string(), False), *sides])
+        kind, before, after = free_names(("_change_type", "_before", "_after"), new.visible_key)
+        told = [pa.field(before, structs[0]), pa.field(after, structs[1])]
+        return pa.schema([*keys, pa.field(kind, pa.string(), False), *told])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows that differ, in key order."""
@@ -137,7 +140,10 @@ class Diff:
             yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def to_arrow(self) -> pa.Table:
-        """The key, `_change_type`, `_before` and `_after` of every row that differs."""
+        """The key, `_change_type`, `_before` and `_after` of every row that differs.
+
+        Where a key column has such a name, it keeps it, and ours has an underscore more.
+        """
         return pa.Table.from_batches(self.batches(), schema=self.schema)
 
     def summary(self) -> Summary:

@@ -50,6 +50,7 @@ def open_database(
     engine: str | None = None,
     mask_keys: Sequence[str] = (),
     read_only: bool = False,
+    memory_limit: int | str | None = None,
 ) -> Database:
     """The database at a path or URL; `NotFound` if there is none.
 
@@ -59,9 +60,15 @@ def open_database(
 
     `trust` names the functions the database may run here, like "shop.*"; `engine` answers
     queries unless a call says otherwise: "embedded", "spark" or "auto".  `mask_keys` are keys of
-    masks, which no database holds: this process does from now on.
+    masks, which no database holds: this process does from now on.  `memory_limit`, bytes or a text
+    like "2 GB", is what queries of this process may take together from now on, whatever database
+    they ask; beyond that they spill to disk, and end with `Unsupported` where they cannot.
     """
     check_engine(engine)
+    if memory_limit is not None:
+        from livingdb.engines.embedded.session import limit_memory
+
+        limit_memory(memory_limit)
     if mask_keys:
         from livingdb.evolution.mask_keys import hold_keys
 

@@ -12,7 +12,7 @@ from livingdb.catalog.ids import BranchId
 from livingdb.catalog.runs import RunRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow, sync_chains
 from livingdb.database.pictures import notebook_html
-from livingdb.derivation.hidden_tables import quarantine_table
+from livingdb.derivation.hidden_tables import condition_column, quarantine_table
 from livingdb.derivation.lag import Lag
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError, NotFound
@@ -187,7 +187,9 @@ class Sync:
         version = graph.find_version(head, quarantine_table(str(table)))
         if version is None:
             known = graph.versions.definition(graph.version(head, str(table))).schema.arrow
-            empty: pa.Table = known.append(pa.field("_condition", pa.string())).empty_table()
+            empty: pa.Table = known.append(
+                pa.field(condition_column(known.names), pa.string())
+            ).empty_table()
             return empty
         return graph.versions.rows(version).to_arrow()
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from livingdb.tables.free_names import free_name
 from livingdb.tables.index import Version
 
-__all__ = ["ASIDE", "WHOLE", "hot_table", "quarantine_table", "whole_tables"]
+__all__ = [
+    "ASIDE",
+    "WHOLE",
+    "condition_column",
+    "hot_table",
+    "quarantine_table",
+    "whole_tables",
+]
 
 WHOLE, ASIDE, HOT = "~whole/", "~aside/", "~hot/"
 
@@ -14,6 +22,11 @@ WHOLE, ASIDE, HOT = "~whole/", "~aside/", "~hot/"
 def quarantine_table(table: str) -> str:
     """The table that holds what was set aside of a table."""
     return ASIDE + table
+
+
+def condition_column(columns: Iterable[str]) -> str:
+    """The last column of what was set aside, after these: the conditions that a row breaks."""
+    return free_name("_condition", columns)
 
 
 def hot_table(table: str) -> str:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.engines.request import Source
+from livingdb.tables.free_names import inner_name
 
 __all__ = [
     "WEIGHT",
@@ -24,7 +25,7 @@ __all__ = [
     "Unplannable",
 ]
 
-WEIGHT = "_weight"
+WEIGHT = inner_name("_weight")
 
 Side: TypeAlias = Literal["old", "new"]
 Relation: TypeAlias = Source | pa.Table

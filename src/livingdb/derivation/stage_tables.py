@@ -14,6 +14,7 @@ from livingdb.derivation.plan import WEIGHT, NeedsFull
 from livingdb.errors import DuplicateKey, InvalidData
 from livingdb.tables import ingest
 from livingdb.tables.batches import flat
+from livingdb.tables.free_names import free_names
 from livingdb.tables.identity import output_column_id, output_table_id
 from livingdb.tables.index import Version
 from livingdb.tables.layout import Layout
@@ -31,6 +32,7 @@ __all__ = [
     "create_version",
     "definition_for",
     "delta_from_weighted",
+    "is_bag",
     "output_definition",
     "rows_to_store",
     "upsert_delta",
@@ -41,9 +43,15 @@ def definition_for(schema: pa.Schema, key: tuple[str, ...] | None) -> Definition
     """The table of rows with these columns; without a key, one that is hidden."""
     if key is not None:
         return Definition(TableSchema.of_query(schema, key), Layout())
-    hidden = [pa.field(IDENTITY[0], pa.binary(), False), pa.field(IDENTITY[1], pa.int64(), False)]
+    names = free_names(_IDENTITY, schema.names)
+    hidden = [pa.field(names[0], pa.binary(), False), pa.field(names[1], pa.int64(), False)]
     whole = pa.schema([*hidden, *schema])
-    return Definition(TableSchema.of_query(whole, IDENTITY, IDENTITY), Layout())
+    return Definition(TableSchema.of_query(whole, names, names), Layout())
+
+
+def is_bag(schema: TableSchema) -> bool:
+    """Whether rows have a hidden key: their hash, and which of the equal rows each is."""
+    return any(column.hidden for column in schema.key_columns)
 
 
 def output_definition(definition: Definition, view: str) -> Definition:
@@ -58,7 +66,7 @@ def output_definition(definition: Definition, view: str) -> Definition:
 def upsert_delta(definition: Definition, rows: pa.Table) -> Delta:
     """All rows of a table, as changes that put them there."""
     schema = definition.schema
-    if schema.key == IDENTITY:
+    if is_bag(schema):
         rows = identify_rows(rows)
     shape = definition.layout.grouping(schema).row_shape
     try:
@@ -90,7 +98,7 @@ def delta_from_weighted(rows: RowSet, change: pa.Table) -> tuple[Delta, Counts]:
     """What weighted rows change in the rows that are held, and how many rows that are."""
     weights = change.column(WEIGHT)
     plain = change.drop_columns([WEIGHT])
-    if rows.schema.key == IDENTITY:
+    if is_bag(rows.schema):
         numbers = weights.to_numpy()
         gone, come = _split_copies(rows, plain, numbers)
     else:
@@ -141,9 +149,8 @@ def _split_copies(
     return whole.filter(pc.invert(comes)), whole.filter(comes)
 
 
-HASH, COPY = "_row", "_copy"
-
-IDENTITY = (HASH, COPY)
+_IDENTITY = ("_row", "_copy")
+"""The columns of a hidden key, unless the rows have such columns."""
 
 _Numbers = npt.NDArray[np.int64]
 
@@ -175,7 +182,8 @@ def identify_rows(rows: pa.Table) -> pa.Table:
 def with_identity(rows: pa.Table, hashes: pa.Array, copies: _Numbers) -> pa.Table:
     """The rows with these hidden keys."""
     hidden = [hashes, pa.array(copies, pa.int64())]
-    return pa.Table.from_arrays([*hidden, *rows.columns], names=[*IDENTITY, *rows.column_names])
+    names = free_names(_IDENTITY, rows.column_names)
+    return pa.Table.from_arrays([*hidden, *rows.columns], names=[*names, *rows.column_names])
 
 
 def count_copies(

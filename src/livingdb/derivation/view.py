@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from livingdb.catalog.ids import BranchId
+from livingdb.errors import Corruption
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -151,14 +152,17 @@ class View:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> View:
-        """The inverse of `to_json`."""
-        known = cls(**data)
-        return replace(
-            known,
-            tables={name: SourceTable(**item) for name, item in data["tables"].items()},
-            key=None if known.key is None else tuple(known.key),
-            changes=tuple(known.changes),
-        )
+        """The inverse of `to_json`; `Corruption` for what is none."""
+        try:
+            known = cls(**data)
+            return replace(
+                known,
+                tables={name: SourceTable(**item) for name, item in data["tables"].items()},
+                key=None if known.key is None else tuple(known.key),
+                changes=tuple(known.changes),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise Corruption("what a sync is made by is not written as it should be") from None
 
 
 def bound_table(plain: str, schema: TableSchema) -> BoundTable:

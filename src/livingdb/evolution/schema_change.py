@@ -141,13 +141,18 @@ class SchemaChange(ABC):
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> SchemaChange:
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`; `Corruption` for what is none."""
         kind = _change_class(str(data.get("change")))
         apart = ("change", "id", "written")
         given = {name: value for name, value in data.items() if name not in apart}
-        made = kind.from_values({name: _decode(value) for name, value in given.items()})
-        made = made.with_id(data["id"]) if "id" in data else made
-        return made.with_written(data["written"]) if "written" in data else made
+        try:
+            made = kind.from_values({name: _decode(value) for name, value in given.items()})
+            made = made.with_id(data["id"]) if "id" in data else made
+            return made.with_written(data["written"]) if "written" in data else made
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError):
+            raise Corruption(
+                f"a schema change {kind.__name__} is not written as it should be"
+            ) from None
 
 
 def _words(value: Any) -> str:

@@ -23,6 +23,7 @@ from livingdb.graph.merge_policy import Policies
 from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
 from livingdb.graph.version_lineage import is_base, tail_between
+from livingdb.tables.free_names import free_names
 from livingdb.tables.index import Version
 from livingdb.tables.letter_case import alike_names, column_names, new_clash
 from livingdb.tables.schema import TableSchema
@@ -282,10 +283,12 @@ def permanent_conflicts(
 
 # --- what comes of it -----------------------------------------------------------------------
 
+_SIDES = ("_base", "_ours", "_theirs")
+
 
 def conflict_table(schema: TableSchema, conflicts: Sequence[Conflicts]) -> pa.Table:
     """Conflicts as rows: the key, and the row in the base, in ours and in theirs."""
-    names = [column.name for column in schema.stored_columns]
+    names = [column.name for column in schema.key_columns]
     fields = [column.field.with_nullable(True) for column in schema.stored_columns]
     parts = []
     for part in conflicts:
@@ -300,9 +303,7 @@ def conflict_table(schema: TableSchema, conflicts: Sequence[Conflicts]) -> pa.Ta
             for side, absent in sides
         ]
         keys = part.key_columns(len(schema.key))
-        parts.append(
-            pa.table([*keys, *structs], names=[*names[: len(keys)], "_base", "_ours", "_theirs"])
-        )
+        parts.append(pa.table([*keys, *structs], names=[*names, *free_names(_SIDES, names)]))
     return pa.concat_tables(parts)
 
 

@@ -18,6 +18,7 @@ from livingdb.alerts.sinks import sinks_to_json
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import DETACHED, HELD, SyncRow
 from livingdb.chunks.address import Address
+from livingdb.derivation.hidden_tables import condition_column
 from livingdb.errors import IllegalSync, InvalidData, LivingDBError, RuleViolation
 from livingdb.guard.conditions.condition import (
     STRENGTH,
@@ -183,16 +184,18 @@ class Judgement:
             if one.action == "quarantine":
                 for table, rows in verdict.rows.items():
                     texts = pa.array([one.text] * rows.num_rows)
-                    found.setdefault(table, []).append(rows.append_column("_condition", texts))
+                    found.setdefault(table, []).append(
+                        rows.append_column(condition_column(rows.column_names), texts)
+                    )
         return {table: pa.concat_tables(parts) for table, parts in found.items()}
 
     def still_quarantined_rows(self, table: str, rows: pa.Table) -> pa.Table:
         """Of rows that were set aside and stay as they are, those that still break a condition.
 
-        Their `_condition` says which, with "; " between them.
+        Their last column says which, with "; " between them.
         """
         ends = "; "
-        texts = pc.binary_join_element_wise("", rows.column("_condition"), "", ends)
+        texts = pc.binary_join_element_wise("", rows.column(rows.num_columns - 1), "", ends)
         names = FollowedNames(self.pending)
         for given in conditions_of(self.pending.sync):
             one = names.follow(given)
@@ -201,8 +204,8 @@ class Judgement:
                 less = pc.replace_substring(texts, f"{ends}{given.text}{ends}", ends)
                 texts = pc.if_else(mended, less, texts)
         inner = pc.utf8_slice_codeunits(texts, len(ends), -len(ends))
-        at = rows.column_names.index("_condition")
-        return rows.set_column(at, "_condition", inner).filter(pc.not_equal(texts, ends))
+        at, name = rows.num_columns - 1, rows.column_names[-1]
+        return rows.set_column(at, name, inner).filter(pc.not_equal(texts, ends))
 
     def details(self) -> dict[str, Any]:
         """What the edge of the change remembers."""

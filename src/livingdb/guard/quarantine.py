@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from livingdb.derivation.hidden_tables import ASIDE, WHOLE, whole_tables
+from livingdb.derivation.hidden_tables import ASIDE, WHOLE, condition_column, whole_tables
 from livingdb.derivation.stage_tables import definition_for
 from livingdb.graph.diff import changed_keys, differing_keys
 from livingdb.graph.storage.staging import Staging
@@ -28,8 +28,6 @@ from livingdb.trees.delta import PATCH
 from livingdb.trees.keys import KeyArray, member
 
 __all__ = ["quarantine_rows"]
-
-_CONDITION = "_condition"
 
 
 def quarantine_rows(
@@ -94,9 +92,8 @@ def _quarantine_definition(versions: Versions, whole: Version) -> Definition:
     """The table of rows set aside of a table."""
     schema = versions.definition(whole).schema
     columns = [pa.field(c.name, c.type) for c in schema.stored_columns]
-    return definition_for(
-        pa.schema([*columns, pa.field(_CONDITION, pa.string())]), tuple(schema.key)
-    )
+    told = pa.field(condition_column(field.name for field in columns), pa.string())
+    return definition_for(pa.schema([*columns, told]), tuple(schema.key))
 
 
 def _unchanged_quarantined(
@@ -163,11 +160,11 @@ def _merge_duplicates(rows: pa.Table, keys: KeyArray) -> pa.Table:
     if len(first) == len(keys):
         return rows
     taken = rows.take(pa.array(order[first]))
-    texts = pa.table({"place": places, _CONDITION: rows.column(_CONDITION).take(pa.array(order))})
-    lists = texts.group_by("place", use_threads=False).aggregate([(_CONDITION, "distinct")])
-    lists = lists.sort_by("place").column(f"{_CONDITION}_distinct").combine_chunks()
-    at = taken.column_names.index(_CONDITION)
-    return taken.set_column(at, _CONDITION, pc.binary_join(lists, "; "))
+    at, name = rows.num_columns - 1, rows.column_names[-1]
+    texts = pa.table({"place": places, "text": rows.column(at).take(pa.array(order))})
+    lists = texts.group_by("place", use_threads=False).aggregate([("text", "distinct")])
+    lists = lists.sort_by("place").column("text_distinct").combine_chunks()
+    return taken.set_column(at, name, pc.binary_join(lists, "; "))
 
 
 def _visible_version(

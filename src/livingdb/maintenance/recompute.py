@@ -20,7 +20,7 @@ from livingdb.derivation.plan_cache import portable_columns, view_plan
 from livingdb.derivation.query_answers import Answers, EmbeddedAnswers
 from livingdb.derivation.refresh_view import RefreshInput, schemas_of
 from livingdb.derivation.source_positions import At, source_versions
-from livingdb.derivation.stage_tables import IDENTITY, definition_for, identify_rows
+from livingdb.derivation.stage_tables import definition_for, identify_rows, is_bag
 from livingdb.derivation.view import View
 from livingdb.engines.portable.portability import PortableQuery
 from livingdb.engines.request import Source
@@ -120,8 +120,8 @@ class _ViewTables:
 
 
 def _recomputed(definition: Definition, rows: pa.Table) -> RecomputedTable:
-    is_bag = definition.schema.key == IDENTITY
-    return RecomputedTable(definition.schema, identify_rows(rows) if is_bag else rows)
+    known = definition.schema
+    return RecomputedTable(known, identify_rows(rows) if is_bag(known) else rows)
 
 
 def recompute_clone(

@@ -47,7 +47,8 @@ def diff_html(diff: Diff) -> str:
     key = list(diff.key)
     names = dict.fromkeys(key)
     for row in rows:
-        names |= dict.fromkeys([*(row["_after"] or {}), *(row["_before"] or {})])
+        *_, before, after = row.values()
+        names |= dict.fromkeys([*(after or {}), *(before or {})])
     titles = "".join(_cell("th", escape(cut(name, 40))) for name in ("change", *names))
     lines = "".join(f"<tr>{_row_cells(row, list(names), key)}</tr>" for row in rows)
     rest = sum(summary.values()) - len(rows)
@@ -66,7 +67,7 @@ def _first_rows(diff: Diff) -> list[dict[str, Any]]:
 
 
 def _row_cells(row: dict[str, Any], names: list[str], key: list[str]) -> str:
-    kind, before, after = row["_change_type"], row["_before"], row["_after"]
+    *_, kind, before, after = row.values()
     cells = [_cell("td", f'<span style="color:{_COLORS[kind]}">{kind}</span>')]
     for name in names:
         if name in key:

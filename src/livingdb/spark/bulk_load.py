@@ -16,6 +16,7 @@ from livingdb.engines.spark.parallelism import parallelism
 from livingdb.engines.tree_parts import drop_packs
 from livingdb.errors import AlreadyExists, InvalidData
 from livingdb.spark.draw_numbers import with_numbers
+from livingdb.spark.options import check_partitions
 from livingdb.tables.layout import Layout
 from livingdb.tables.schema import GeneratedLike, UniqueLike
 
@@ -49,6 +50,7 @@ def load(
     """
     if mode not in ("error", "overwrite"):
         raise InvalidData(f"mode {mode!r}: choose 'error' or 'overwrite'")
+    wanted = None if partitions is None else check_partitions(partitions)
     target = db.branch(branch)
     with target.transaction(message or f"load {table}", author) as tx:
         if table in tx.tables():
@@ -69,7 +71,7 @@ def load(
             )
         definition = tx.work.definition(table)
         url = db._graph.place.files.url
-        parts = partitions or 2 * parallelism(df.sparkSession)
+        parts = wanted or 2 * parallelism(df.sparkSession)
         with with_numbers(df, tx.work, table) as rows:
             built = build_frame(url, definition, rows, parts)
         try:

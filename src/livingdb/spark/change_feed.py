@@ -22,6 +22,7 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.refs import position_at, resolve
 from livingdb.spark.branch_option import BranchOption
 from livingdb.spark.brief_errors import brief_errors
+from livingdb.tables.free_names import free_names
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.diff import DELETED, INSERTED, UPDATED, DiffBatch
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-__all__ = ["ChangeFeed", "FeedReader", "feed_schema"]
+__all__ = ["TOLD", "ChangeFeed", "FeedReader", "feed_schema", "told_names"]
 
 _CHANGE_TYPES = ("insert", "update_preimage", "update_postimage", "delete")
 _META = (
@@ -39,12 +40,20 @@ _META = (
     pa.field("_commit_sequence", pa.int64()),
     pa.field("_commit_timestamp", pa.timestamp("us", "UTC")),
 )
+TOLD = tuple(field.name for field in _META)
+"""What the columns are called that say what happened, if the table has none of these names."""
 _PART_ROWS = 200_000
 
 
 def feed_schema(table: pa.Schema) -> pa.Schema:
     """The columns of a feed: the table's, any of them null, and what happened."""
-    return pa.schema([*(field.with_nullable(True) for field in table), *_META])
+    told = [field.with_name(name) for field, name in zip(_META, told_names(table), strict=True)]
+    return pa.schema([*(field.with_nullable(True) for field in table), *told])
+
+
+def told_names(table: pa.Schema) -> tuple[str, ...]:
+    """What the columns are called that say what happened, beside those of the table."""
+    return tuple(free_names(TOLD, table.names))
 
 
 def feed_rows(schema: TableSchema, step: FeedEntry, batch: DiffBatch) -> pa.RecordBatch:
@@ -81,10 +90,20 @@ def feed_rows(schema: TableSchema, step: FeedEntry, batch: DiffBatch) -> pa.Reco
 
 
 class ChangeFeed:
-    """A feed of one table of one branch: what both ways of reading it share."""
+    """A feed of one table of one branch: what both ways of reading it share.
 
-    def __init__(self, url: str, table: str, options: Mapping[str, str], schema: StructType):
-        self.url, self.table = url, table
+    `told` are the names of the columns that say what happened.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        table: str,
+        options: Mapping[str, str],
+        schema: StructType,
+        told: Sequence[str] = TOLD,
+    ):
+        self.url, self.table, self.told = url, table, told
         self.branch = BranchOption(options)
         self.spark_schema = schema
         self.start_ref = options.get("startingVersion")
@@ -130,7 +149,7 @@ class ChangeFeed:
             schema = graph.versions.definition(version).schema
             for batch in self._batches(db, step):
                 rows_then = feed_rows(schema, step, batch)
-                held.append(_as_known_now(rows_then, schema, newest_schema, wanted))
+                held.append(self._as_known_now(rows_then, schema, newest_schema, wanted))
                 rows += len(held[-1])
                 if rows > _PART_ROWS:
                     parts.append(_pack_partition(held))
@@ -138,6 +157,22 @@ class ChangeFeed:
         if held:
             parts.append(_pack_partition(held))
         return parts
+
+    def _as_known_now(
+        self, rows: pa.RecordBatch, then: TableSchema, now: TableSchema | None, wanted: pa.Schema
+    ) -> pa.RecordBatch:
+        """The columns that are read, of rows that may be older than they: under the names they
+        have now, and null where there was none."""
+        own = {column.id: column.name for column in then.visible_columns if column.id}
+        known = {} if now is None else {column.name: column.id for column in now.visible_columns}
+        told = dict(zip(self.told, rows.columns[-len(_META) :], strict=True))
+        there = dict(zip(rows.schema.names[: -len(_META)], rows.columns, strict=False))
+        columns = []
+        for field in wanted:
+            name = own.get(known.get(field.name, ""), field.name)
+            found = told.get(field.name, there.get(name))
+            columns.append(pa.nulls(len(rows), field.type) if found is None else found)
+        return pa.RecordBatch.from_arrays(columns, names=wanted.names)
 
     def _batches(self, db: Database, step: FeedEntry) -> Iterable[DiffBatch]:
         """The rows that differ; over a schema change, those of before as they are after it."""
@@ -165,21 +200,6 @@ class ChangeFeed:
                 yield batch if batch.schema.equals(target) else batch.cast(target)
 
 
-def _as_known_now(
-    rows: pa.RecordBatch, then: TableSchema, now: TableSchema | None, wanted: pa.Schema
-) -> pa.RecordBatch:
-    """The columns that are read, of rows that may be older than they: under the names they have
-    now, and null where there was none."""
-    own = {column.id: column.name for column in then.visible_columns if column.id}
-    known = {} if now is None else {column.name: column.id for column in now.visible_columns}
-    columns = []
-    for field in wanted:
-        name = own.get(known.get(field.name, ""), field.name)
-        is_there = name in rows.schema.names
-        columns.append(rows.column(name) if is_there else pa.nulls(len(rows), field.type))
-    return pa.RecordBatch.from_arrays(columns, names=wanted.names)
-
-
 def _pack_partition(batches: Sequence[pa.RecordBatch]) -> InputPartition:
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
@@ -191,8 +211,15 @@ def _pack_partition(batches: Sequence[pa.RecordBatch]) -> InputPartition:
 class FeedReader(DataSourceReader):
     """The feed between two snapshots of a branch, read once."""
 
-    def __init__(self, url: str, table: str, options: Mapping[str, str], schema: StructType):
-        self.feed = ChangeFeed(url, table, options, schema)
+    def __init__(
+        self,
+        url: str,
+        table: str,
+        options: Mapping[str, str],
+        schema: StructType,
+        told: Sequence[str] = TOLD,
+    ):
+        self.feed = ChangeFeed(url, table, options, schema, told)
 
     @brief_errors()
     def partitions(self) -> Sequence[InputPartition]:

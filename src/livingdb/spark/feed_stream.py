@@ -29,7 +29,7 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.refs import resolve
 from livingdb.graph.version_lineage import common_version
 from livingdb.spark.brief_errors import brief_errors
-from livingdb.spark.change_feed import ChangeFeed
+from livingdb.spark.change_feed import TOLD, ChangeFeed
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Change
 
@@ -50,8 +50,15 @@ _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30}
 class FeedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the feed as it grows, within the limits of its options."""
 
-    def __init__(self, url: str, table: str, options: Mapping[str, str], schema: StructType):
-        self.feed = ChangeFeed(url, table, options, schema)
+    def __init__(
+        self,
+        url: str,
+        table: str,
+        options: Mapping[str, str],
+        schema: StructType,
+        told: Sequence[str] = TOLD,
+    ):
+        self.feed = ChangeFeed(url, table, options, schema, told)
         self.most_snapshots = _count_option(options, "maxSnapshotsPerTrigger")
         self.most_bytes = _size_option(options, "maxBytesPerTrigger")
         self.last: int | None = None

@@ -12,7 +12,14 @@ from difflib import get_close_matches
 from livingdb.engines.range_text import RANGES_OPTION
 from livingdb.errors import InvalidData
 
-__all__ = ["check_known", "check_use", "flag_option", "list_option", "require_option"]
+__all__ = [
+    "check_known",
+    "check_partitions",
+    "check_use",
+    "flag_option",
+    "list_option",
+    "require_option",
+]
 
 _PLACE = ("path", "table", "branch")
 _READ = (
@@ -36,6 +43,16 @@ _POLICY_OPTIONS = ("onconflict", "on_conflict")
 
 _LISTED = re.compile(r"\s*`(?:[^`]|``)*`\s*|[^,`]+")
 """Names between commas; those with a comma in them stand in backticks."""
+
+
+_MAX_PARTITIONS = 100_000
+
+
+def check_partitions(given: object) -> int:
+    """The number of tasks, if it is one that a driver can plan."""
+    if not isinstance(given, int) or not 1 <= given <= _MAX_PARTITIONS:
+        raise InvalidData(f"partitions {given!r}: a number from 1 to {_MAX_PARTITIONS:,}")
+    return given
 
 
 def check_known(options: Mapping[str, str]) -> None:

@@ -36,6 +36,7 @@ from livingdb.spark.branch_option import BranchOption
 from livingdb.spark.brief_errors import brief_errors
 from livingdb.spark.options import (
     check_known,
+    check_partitions,
     check_use,
     flag_option,
     list_option,
@@ -103,11 +104,18 @@ class LivingDBSource(DataSource):
         if self.is_feed:
             from livingdb.spark.change_feed import FeedReader
 
-            return FeedReader(self.url, self.table, self.options, schema)
+            return FeedReader(self.url, self.table, self.options, schema, self._told)
         pinned = self.pinned
         return SnapshotReader(
             self.url, pinned.snapshot, self.table, schema, self.options, pinned.where
         )
+
+    @property
+    def _told(self) -> tuple[str, ...]:
+        """What the columns of the feed are called that say what happened."""
+        from livingdb.spark.change_feed import told_names
+
+        return told_names(self.pinned.columns)
 
     # Not brief: Spark fails once more over a reader it does not have, and would tell that alone.
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
@@ -119,7 +127,7 @@ class LivingDBSource(DataSource):
             raise InvalidData(
                 'a stream of a table is its change feed: add .option("readChangeFeed", "true")'
             )
-        return FeedStream(self.url, self.table, self.options, schema)
+        return FeedStream(self.url, self.table, self.options, schema, self._told)
 
     @brief_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -262,9 +270,7 @@ def _partition_count(options: Mapping[str, str]) -> int:
     text = options.get("partitions")
     if text is None:
         return 2 * (os.cpu_count() or 1)
-    if not text.isdecimal() or int(text) < 1:
-        raise InvalidData(f"partitions {text!r}: a number from 1 on")
-    return int(text)
+    return check_partitions(int(text) if text.isdecimal() and len(text) < 20 else text)
 
 
 def _arrow_schema(schema: StructType) -> pa.Schema:

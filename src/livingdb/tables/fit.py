@@ -190,14 +190,29 @@ _TAKES: tuple[tuple[Family, tuple[Family, ...]], ...] = (
 def _fit_plain(values: list[Any], column: Column) -> pa.Array:
     try:
         return _plain_array(values, column.type, column.name)
-    except (pa.ArrowException, InvalidData, TypeError, ValueError, OverflowError):
+    except (
+        pa.ArrowException,
+        InvalidData,
+        TypeError,
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ):
         row = _first_bad(
             len(values), lambda stop: _plain_array(values[:stop], column.type, column.name)
         )
         raise InvalidData(
-            f"column {column.name!r}, row {row}: {values[row]!r:.80} does not fit {column.type}"
+            f"column {column.name!r}, row {row}: {_shown(values[row])} does not fit {column.type}"
             f"{_zone_advice(values[row], column.type)}"
         ) from None
+
+
+def _shown(value: object) -> str:
+    """The beginning of a value, as messages have it."""
+    try:
+        return f"{value!r:.80}"
+    except RecursionError:
+        return f"a {type(value).__name__} that is nested too deeply"
 
 
 def _zone_advice(value: object, target: pa.DataType) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -26,6 +27,8 @@ __all__ = [
     "is_name",
     "unique_groups",
 ]
+
+_MAX_COLUMNS = 20_000
 
 SchemaLike: TypeAlias = "pa.Schema | Mapping[str, Any]"
 UniqueLike: TypeAlias = "Mapping[str, str | Sequence[str]] | Sequence[str | Sequence[str]]"
@@ -73,19 +76,22 @@ def check_names(
     defaults: Mapping[str, object],
     foreign_keys: Mapping[str, str],
 ) -> None:
+    if len(names) > _MAX_COLUMNS:
+        raise Unsupported(f"{len(names):,} columns: a table has at most {_MAX_COLUMNS:,}")
     for name in names:
         if not isinstance(name, str) or not is_name(name):
             raise InvalidName(f"{name!r} is not a column name")
-    twice = {name for name in names if names.count(name) > 1}
+    twice = {name for name, count in Counter(names).items() if count > 1}
     if twice:
         raise InvalidData(f"the column {sorted(twice)[0]!r} is in the schema twice")
     if not key:
         raise InvalidData("a table needs a key of at least one column")
     if len(set(key)) != len(key):
         raise InvalidData(f"a column is in the key twice: {', '.join(key)}")
+    known = set(names)
     for what, wanted in (("key", key), ("defaults", defaults), ("foreign keys", foreign_keys)):
         for name in wanted:
-            if name not in names:
+            if name not in known:
                 raise InvalidData(
                     f"the {what} name the column {name!r}, which the schema does not have"
                 )

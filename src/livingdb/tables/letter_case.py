@@ -20,6 +20,7 @@ __all__ = [
     "check_new",
     "column_names",
     "find_alike",
+    "foldings",
     "new_clash",
 ]
 

@@ -42,6 +42,8 @@ __all__ = [
     "UniqueLike",
 ]
 
+_SHOWN_NAMES = 100
+
 
 @dataclass(frozen=True)
 class TableSchema:
@@ -207,16 +209,17 @@ class TableSchema:
 
     def column(self, name: str) -> Column:
         """The column of that name; `NotFound` names those there are."""
-        for column in self.columns:
-            if column.name == name:
-                return column
-        known = ", ".join(column.name for column in self.visible_columns)
-        raise NotFound(f"there is no column {name!r}; the columns are {known}")
+        at = self._places.get(name)
+        if at is None:
+            known = [column.name for column in self.visible_columns]
+            shown = ", ".join(known[:_SHOWN_NAMES]) + (", …" if len(known) > _SHOWN_NAMES else "")
+            raise NotFound(f"there is no column {name!r}; the columns are {shown}")
+        return self.stored_columns[at]
 
     def position(self, name: str) -> int:
         """Where a column is stored."""
-        known = self._places.get(name)
-        return self.stored_columns.index(self.column(name)) if known is None else known
+        at = self._places.get(name)
+        return self.stored_columns.index(self.column(name)) if at is None else at
 
     @cached_property
     def column_places(self) -> dict[tuple[str, pa.DataType], int]:

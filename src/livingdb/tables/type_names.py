@@ -90,7 +90,10 @@ def parse_type(text: str) -> pa.DataType:
 def parse_limited_type(text: str) -> tuple[pa.DataType, int | None]:
     """The chunk type of a name, and the most characters that text of it may have, if there are."""
     parser = _Parser(text)
-    data_type = parser.type()
+    try:
+        data_type = parser.type()
+    except RecursionError:
+        raise Unsupported(f"type {text[:40]!r}…: it is nested too deeply") from None
     parser.end()
     if parser.limit is not None and not pa.types.is_string(data_type):
         raise Unsupported(f"type {text!r}: a limit is for the text of a column, not inside others")

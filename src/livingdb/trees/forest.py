@@ -205,7 +205,8 @@ class Forest:
         """Which groups to read for these columns: group → positions within its shape."""
         wanted: dict[int, list[int]] = {}
         for group, members in enumerate(self.grouping.groups):
-            inner = [self.grouping.key_count + members.index(p) for p in positions if p in members]
+            places = {member: at for at, member in enumerate(members, self.grouping.key_count)}
+            inner = [places[p] for p in positions if p in places]
             if inner:
                 wanted[group] = inner
         if not wanted:

@@ -131,11 +131,8 @@ class Entries:
 
     def zone_columns(self, index: int) -> list[pa.Array]:
         """The zone-map columns of the index-th zoned column."""
-        at = 3
-        for position in self.shape.zoned_positions[:index]:
-            at += len(zone_types(self.shape.types[position]))
-        width = len(zone_types(self.shape.types[self.shape.zoned_positions[index]]))
-        return [self.column(position) for position in range(at, at + width)]
+        places = self.shape.zone_places
+        return [self.column(position) for position in range(places[index], places[index + 1])]
 
     def slice(self, start: int, stop: int) -> Entries:
         """A run of these entries."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 
 import pyarrow as pa
 
@@ -57,6 +58,12 @@ class Shape:
         for position in self.zoned_positions:
             types += zone_types(self.types[position])
         return tuple(types)
+
+    @cached_property
+    def zone_places(self) -> tuple[int, ...]:
+        """Where the zone-map columns of each zoned column start in an interior node; the end."""
+        widths = [len(zone_types(self.types[position])) for position in self.zoned_positions]
+        return tuple(accumulate(widths, initial=3))
 
     def keys(self, columns: Sequence[pa.Array]) -> KeyArray:
         """The encoded keys of rows given by their columns, key columns first."""

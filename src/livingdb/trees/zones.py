@@ -20,6 +20,7 @@ from livingdb.trees.keys import KeyCodec
 __all__ = ["Zone", "join_zones", "zone_of", "zone_types", "zone_value"]
 
 PREFIX_BYTES = 16
+_LONG_BYTES = 1 << 10
 _BIAS = 1 << 63
 
 
@@ -59,9 +60,16 @@ def zone_of(array: pa.Array) -> Zone:
         ends = pa.array([bounds["min"].as_py(), bounds["max"].as_py()], data_type)
         low, high = (bytes(key) for key in codec.encode([ends]))
         return Zone(_floor(low), _ceiling(high), nulls)
-    bounds = pc.min_max(array)
+    bounds = pc.min_max(_prefixes(array))
     low, high = (_raw(bounds[name]) for name in ("min", "max"))
     return Zone(_floor(low), _ceiling(high), nulls)
+
+
+def _prefixes(array: pa.Array) -> pa.Array:
+    """As much of long values as their bounds tell, and a byte more: they sort as the values do."""
+    if array.nbytes < _LONG_BYTES * len(array):
+        return array
+    return pc.binary_slice(array.cast(pa.binary()), 0, PREFIX_BYTES + 1)
 
 
 def _raw(scalar: Any) -> bytes:

@@ -197,7 +197,7 @@ class StoredForm:
 
 def take_apart(address: bytes, data: bytes) -> StoredForm:
     cursor = Cursor(data)
-    header = Cursor(cursor.take(cursor.number(2)))
+    header = Cursor(cursor.take(cursor.number(2) or cursor.number(4)))
     assert blake3(header.data).digest() == address
     magic, kind, _, rows, count = struct.unpack("<4sBBIH", header.take(12))
     assert magic == b"LDC1"

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from tests.unit.chunks.arrays import CASES, address_of, layouts, normal, read_back
 
-from livingdb.chunks import body
+from livingdb.chunks import body, chunk_format
 from livingdb.chunks.canonical import from_arrow, to_arrow
 from livingdb.chunks.chunk import (
     NODE,
@@ -276,9 +276,22 @@ class TestLimits:
         with pytest.raises(InvalidData, match="one length"):
             encode_chunk([pa.array([1]), pa.array([1, 2])])
 
-    def test_too_many_columns(self) -> None:
+    def test_many_columns(self) -> None:
+        """Headers over 64 KiB have a longer length before them."""
+        columns = [pa.array([n]) for n in range(3_000)]
+        stored = encode_chunk(columns)
+        chunk = Chunk(stored.address, stored.data)
+        assert chunk.column(2_999, pa.int64()).equals(columns[-1])
+        for size in range(8):
+            with pytest.raises(Corruption):
+                Chunk(stored.address, stored.data[:size])
+        with pytest.raises(Corruption):
+            Chunk(stored.address, bytes(6) + stored.data[6:])
+
+    def test_too_many_columns(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(chunk_format, "MAX_COLUMNS", 100)
         with pytest.raises(Unsupported, match="too many columns"):
-            encode_chunk([pa.array([1])] * 3_000)
+            encode_chunk([pa.array([1])] * 101)
 
     def test_too_many_rows(self) -> None:
         with pytest.raises(InvalidData, match="at most"):

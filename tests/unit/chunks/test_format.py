@@ -43,6 +43,12 @@ def test_every_way_to_store(make: type) -> None:
     assert read_columns(stored.address, stored.data, fetch)
 
 
+def test_a_long_header() -> None:
+    stored = encode_chunk([pa.array([n]) for n in range(2_000)])
+    parts = read_columns(stored.address, stored.data, nothing)
+    assert [int.from_bytes(part.data, "little") for part in parts] == list(range(2_000))
+
+
 @pytest.mark.parametrize("bits", [0, 1, 2, 3, 4, 5, 8, 9, 12, 20, 31, 33, 55, 63])
 def test_integers_of_any_width(bits: int) -> None:
     rng = np.random.default_rng(bits)

@@ -34,8 +34,10 @@ def blame(
     settings = Settings.of(context)
     with settings.open() as db:
         from livingdb.cli.keys import key_of
+        from livingdb.tables.free_names import free_name
 
         ref = settings.branch_name(db) if at is None else at
-        named = None if key is None else key_of(db.at(ref).table(table), key)
+        known = db.at(ref).table(table)
+        named = None if key is None else key_of(known, key)
         found = db.blame(ref, table, key=named, columns=columns)
-        settings.output().write_arrow(found, ("snapshot",))
+        settings.output().write_arrow(found, (free_name("snapshot", known.key),))

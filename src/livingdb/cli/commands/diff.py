@@ -112,12 +112,13 @@ def _diff_rows(found: Iterable[Diff]) -> Iterable[dict[str, Any]]:
     for each in found:
         for batch in each.batches():
             for row in batch.to_pylist():
+                *_, change, before, after = row.values()
                 yield {
                     "table": each.table,
-                    "change": row["_change_type"],
+                    "change": change,
                     "key": {name: row[name] for name in each.key},
-                    "before": row["_before"],
-                    "after": row["_after"],
+                    "before": before,
+                    "after": after,
                 }
 
 

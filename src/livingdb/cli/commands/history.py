@@ -37,4 +37,5 @@ def history(
 
         ref = settings.branch_name(db) if at is None else at
         named = None if key is None else key_of(db.at(ref).table(table), key)
-        settings.output().write_arrow(db.history(ref, table, named), ("snapshot",))
+        found = db.history(ref, table, named)
+        settings.output().write_arrow(found, found.column_names[:1])

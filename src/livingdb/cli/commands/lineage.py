@@ -97,7 +97,7 @@ def _tell_rows(output: Output, found: Mapping[str, Any], title: str) -> None:
     if output.is_text:
         for name, rows in found.items():
             output.say(name)
-            output.write_arrow(rows, ("_snapshot",))
+            output.write_arrow(rows, rows.column_names[-1:])
         if not found:
             output.say("nothing")
         return

@@ -132,9 +132,8 @@ def _schema_rows(known: pa.Table | None, reason: str) -> list[dict[str, Any]]:
 
 def _conflict_record(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row both changed: its key, and what each side has."""
-    sides = ("_base", "_ours", "_theirs")
-    key = {name: value for name, value in row.items() if name not in sides}
-    return {"key": key, "base": row["_base"], "ours": row["_ours"], "theirs": row["_theirs"]}
+    *key, base, ours, theirs = row.items()
+    return {"key": dict(key), "base": base[1], "ours": ours[1], "theirs": theirs[1]}
 
 
 def _conflict_text(row: Mapping[str, Any]) -> dict[str, str]:

@@ -91,7 +91,8 @@ def _mask(given: Given, table: str, column: str, old: Old) -> ColumnSources | No
         return None
     if given["method"] == "expression":
         return ColumnSources(_mentioned_columns(given["value"], table, old), True)
-    return ColumnSources(((table, column),) if given["method"] == "hash" else (), True)
+    is_made_up = given["method"] in ("null", "constant")
+    return ColumnSources(() if is_made_up else ((table, column),), True)
 
 
 def _computed_column(given: Given, table: str, column: str, old: Old) -> ColumnSources | None:

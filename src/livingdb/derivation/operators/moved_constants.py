@@ -26,6 +26,7 @@ from livingdb.engines.value_ranges import (
     union_ranges,
 )
 from livingdb.sql.comparison import comparison_of
+from livingdb.tables.free_names import inner_name
 from livingdb.tables.rows import RowSet
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MovedConstants"]
 
-_OLD = "_old"
+_OLD = inner_name("_old")
 
 
 class MovedConstants:

@@ -26,11 +26,12 @@ from livingdb.derivation.weighted_rows import (
     expand_weights,
     with_weight,
 )
+from livingdb.tables.free_names import inner_name
 
 __all__ = ["LaterRows", "TopRows"]
 
 _ROWS = "r"
-_HELD = "_held"
+_HELD = inner_name("_held")
 
 
 class TopRows(StoredNode):

@@ -7,6 +7,7 @@ that the query can need is read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ class RowSetDataset(ds.Dataset):  # type: ignore[misc]
         """Why a scan ended early: engines lose the error they are handed."""
         self._names = _distinct_names([column.name for column in rows.schema.visible_columns])
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """The columns under names that differ in more than case."""
         fields = [self.rows.schema.column(name).field for name in self._names.values()]
@@ -46,9 +47,8 @@ class RowSetDataset(ds.Dataset):  # type: ignore[misc]
         if filter is None:
             return _Stream(self._reader(chosen))
         try:
-            needed = chosen + [
-                name for name in self._names if name not in chosen and name in str(filter)
-            ]
+            text, known = str(filter), set(chosen)
+            needed = chosen + [n for n in self._names if n not in known and n in text]
             return self._filtered_scanner(chosen, needed, filter)
         except (pa.ArrowInvalid, KeyError):
             return self._filtered_scanner(chosen, list(self._names), filter)
@@ -58,7 +58,8 @@ class RowSetDataset(ds.Dataset):  # type: ignore[misc]
         return ds.Scanner.from_batches(reader, columns=chosen, filter=condition)
 
     def _reader(self, columns: Sequence[str]) -> pa.RecordBatchReader:
-        schema = pa.schema([self.schema.field(name) for name in columns])
+        fields = {field.name: field for field in self.schema}
+        schema = pa.schema([fields[name] for name in columns])
         return pa.RecordBatchReader.from_batches(schema, self._batches(columns, schema))
 
     def _batches(self, columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

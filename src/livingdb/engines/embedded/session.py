@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from livingdb.engines.embedded.arrow_dataset import RowSetDataset
 
-__all__ = ["EmbeddedEngine", "NotEmbedded", "Session"]
+__all__ = ["EmbeddedEngine", "NotEmbedded", "Session", "limit_memory"]
 
 
 class NoSuchColumn(NotFound):
@@ -47,23 +47,39 @@ class _WrongArguments(NotEmbedded, InvalidData):
 
 _lock = threading.Lock()
 
-_instances: dict[tuple[int, bool], duckdb.DuckDBPyConnection] = {}
-"""By process, and by whether failures are isolated.
+_instances: dict[tuple[int, bool, str], duckdb.DuckDBPyConnection] = {}
+"""By process, by whether failures are isolated, and by the memory that queries may take.
 
 A parent's is kept and never closed: its threads did not survive the fork.
 """
 
 
+_memory_limit = ""
+"""What queries of this process may take together, as DuckDB writes it; "" for its own limit."""
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?)?B", re.IGNORECASE)
+
+
+def limit_memory(limit: int | str) -> None:
+    """Let queries of this process take so many bytes, or "2 GB"; beyond that they spill to disk."""
+    global _memory_limit  # noqa: PLW0603
+    text = f"{limit}B" if isinstance(limit, int) and not isinstance(limit, bool) else limit
+    found = _SIZE.fullmatch(text) if isinstance(text, str) else None
+    if found is None or not float(found[1]):
+        raise InvalidData(f"memory_limit {limit!r}: a number of bytes, or a text like '2 GB'")
+    _memory_limit = str(text)
+
+
 def _database(isolates_failures: bool) -> duckdb.DuckDBPyConnection:
     """The instance of this process; a forked child makes its own."""
     with _lock:
-        place = os.getpid(), isolates_failures
+        place = os.getpid(), isolates_failures, _memory_limit
         if place not in _instances:
-            _instances[place] = _start(isolates_failures)
+            _instances[place] = _start(isolates_failures, _memory_limit)
         return _instances[place]
 
 
-def _start(isolates_failures: bool) -> duckdb.DuckDBPyConnection:
+def _start(isolates_failures: bool, memory_limit: str) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     spill = os.path.join(tempfile.gettempdir(), f"livingdb-{os.getpid()}")
@@ -75,6 +91,7 @@ def _start(isolates_failures: bool) -> duckdb.DuckDBPyConnection:
             "enable_external_access": "false",
             "python_enable_replacements": "false",
             "temp_directory": spill,
+            **({"memory_limit": memory_limit} if memory_limit else {}),
             # What is computed once for several places is computed outside of TRY.
             **({"disabled_optimizers": "common_subexpressions"} if isolates_failures else {}),
         },
@@ -251,7 +268,10 @@ def translate_error(error: Exception) -> LivingDBError | Exception:
     if isinstance(error, duckdb.PermissionException):
         return Unsupported("SQL reads the tables of the database and nothing else: no files")
     if isinstance(error, duckdb.OutOfMemoryException):
-        return Unsupported("the query needs more memory than there is")
+        return Unsupported(
+            "the query needs more memory than there is, or than memory_limit allows, and more "
+            "than it could put on disk"
+        )
     if isinstance(error, duckdb.NotImplementedException):
         return NotEmbedded(f"the embedded engine cannot do this: {sentence}")
     if isinstance(error, duckdb.ParserException):

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.errors import DuplicateKey, InvalidData
+from livingdb.evolution.changes.drop_column import DropColumn
+from livingdb.evolution.changes.mask_values import (
+    bucket_function,
+    can_hash,
+    hash_values,
+    partial_function,
+    token_values,
+)
 from livingdb.evolution.definition_edits import (
     check_choice,
     check_layout,
@@ -41,9 +48,12 @@ from livingdb.tables.batches import flat
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema
 
-__all__ = ["MaskColumn", "MaskLens", "MaskedKeyLens"]
+__all__ = ["MaskColumn", "MaskLens", "MaskedKeyLens", "drops_before_masks"]
 
-_METHODS = ("hash", "null", "constant", "expression")
+_METHODS = ("hash", "token", "null", "constant", "bucket", "partial", "expression")
+_KEYED_METHODS = ("hash", "token")
+_VALUED_METHODS = ("constant", "bucket", "partial", "expression")
+_OWN_METHODS = ("hash", "token", "bucket", "partial")
 _KEY_METHODS = ("hash", "expression")
 
 
@@ -52,8 +62,12 @@ class MaskColumn(SchemaChange):
     """Other values for a column on the new side, where nobody writes it.
 
     method   "hash"        a value of the same type that depends on the value and on `key` only
+             "token"       a text of the same form, which depends on the value and on `key` only:
+                           digits for digits, letters for letters
              "null"        none
              "constant"    `value`
+             "bucket"      the least value of its bucket: of a width, or of 'year', 'month', …
+             "partial"     the characters that `value` names, 'first 1 last 2', and stars
              "expression"  what the SQL in `value` gives for the old row
     key      a secret, without which nobody finds a hashed value by trying: the text itself, which
              this process alone holds; "env:NAME", a variable of the environment; or
@@ -74,7 +88,7 @@ class MaskColumn(SchemaChange):
 
     def __post_init__(self) -> None:
         key = MaskKey.of(self.key)
-        is_used = self.method == "hash" or key.recorded is not None
+        is_used = self.method in _KEYED_METHODS or key.recorded is not None
         object.__setattr__(self, "key", key if is_used else MaskKey())
 
     @property
@@ -105,8 +119,8 @@ class MaskColumn(SchemaChange):
             )
         refuse_used(old.schema, self.name, "masked")
         refuse_computed(column, "masked")
-        if (self.value is not None) != (self.method in ("constant", "expression")):
-            raise InvalidData("a value goes with the methods 'constant' and 'expression'")
+        if (self.value is not None) != (self.method in _VALUED_METHODS):
+            raise InvalidData(f"a value goes with the methods {', '.join(_VALUED_METHODS)}")
         if self.method == "expression" and not isinstance(self.value, str):
             raise InvalidData(f"value {self.value!r}: an expression is text")
         if self.method == "hash" and not can_hash(column.type):
@@ -114,6 +128,8 @@ class MaskColumn(SchemaChange):
                 f"the column {self.name!r} is {column.type}, which cannot be hashed: choose "
                 "'null', 'constant' or 'expression'"
             )
+        if self.method == "token" and not pa.types.is_string(column.type):
+            raise InvalidData(f"the column {self.name!r} is {column.type}: tokens are for text")
         mapping = self._mask_mapping(old.schema, column)
         if is_key:
             return self._plan_key(tables, old, mapping)
@@ -151,16 +167,25 @@ class MaskColumn(SchemaChange):
             texts = {self.name: str(self.value)}
             made = expression_mapping(self.table, texts, schema, [shown])
             return replace(made, shows_values=False)
-        if self.method == "hash":
-            key = self.mask_key
+        if self.method in _OWN_METHODS:
+            mask = self._value_mask(column)
 
             def compute(rows: pa.Table) -> list[pa.Array]:
-                return [hash_values(flat(rows.column(column.name)), key)]
+                return [mask(flat(rows.column(column.name)))]
 
             return self._total_mapping(schema, column, frozenset([self.name]), compute)
         value = new_column(self.name, column.type, self.value).default
         fill = constant_column(value, column.type)
         return self._total_mapping(schema, column, frozenset(), lambda rows: [fill(rows)])
+
+    def _value_mask(self, column: Column) -> Callable[[pa.Array], pa.Array]:
+        """What is shown of values, by a method that looks at nothing else."""
+        if self.method == "bucket":
+            return bucket_function(self.value, column.type)
+        if self.method == "partial":
+            return partial_function(self.value, column.type)
+        masked = hash_values if self.method == "hash" else token_values
+        return lambda values: masked(values, self.mask_key)
 
     def _total_mapping(
         self,
@@ -180,7 +205,7 @@ class MaskColumn(SchemaChange):
         Where the key is not known, nor is the default: nobody makes the table there.
         """
         default, nullable = None, column.nullable or self.method in ("null", "expression")
-        if self.method == "constant" or (self.method == "hash" and self._has_default(column)):
+        if self.method == "constant" or (self.method in _OWN_METHODS and self._has_default(column)):
             row = pa.table({self.name: pa.array([column.default], column.type)})
             default = mapping.compute(row).columns[0][0].as_py()
         return replace(
@@ -194,6 +219,30 @@ class MaskColumn(SchemaChange):
 
     def _has_default(self, column: Column) -> bool:
         return column.default is not None and self.mask_key.is_here()
+
+
+def drops_before_masks(changes: Sequence[SchemaChange]) -> tuple[SchemaChange, ...]:
+    """The same changes, with columns dropped before others are masked, where the masks allow it.
+
+    What masks make is stored as rows, after the last of them: a column that goes after it would be
+    stored, too.
+    """
+    found: list[SchemaChange] = []
+    for change in changes:
+        at = len(found)
+        if isinstance(change, DropColumn) and change.down is None:
+            while at and _commutes(found[at - 1], change):
+                at -= 1
+        found.insert(at, change)
+    return tuple(found)
+
+
+def _commutes(mask: SchemaChange, drop: DropColumn) -> bool:
+    """Whether a mask shows the same if a column is dropped before it."""
+    if not isinstance(mask, MaskColumn) or (mask.table, mask.name) == (drop.table, drop.name):
+        return False
+    is_read = mask.method == "expression" and drop.name.casefold() in str(mask.value).casefold()
+    return not (mask.table == drop.table and is_read)
 
 
 class MaskLens(ComputedLens):
@@ -336,81 +385,3 @@ class MaskedKeyLens(Lens):
             f"table {self.table!r}: two rows have one key once {name!r} is masked, so the mask "
             "does not keep them apart: choose a wider type, another expression or another key"
         )
-
-
-kinds = pa.types
-
-_CONTEXT = "livingdb 2025 MaskColumn hash"
-
-_SIZE_BYTES = 16
-
-_DAYS = 36_525
-
-_DAY_MICROSECONDS = 86_400_000_000
-
-
-def can_hash(data_type: pa.DataType) -> bool:
-    """Whether values of a type have hashes of the same type."""
-    return not kinds.is_nested(data_type)
-
-
-def hash_values(values: pa.Array, key: MaskKey) -> pa.Array:
-    """The hash of each value in its own type; null stays null.  Each value is hashed once.
-
-    `MaskKeyMissing` if there are values and the key is not known.
-    """
-    if values.null_count == len(values):
-        return values
-    encoded = values.dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
-    digests = _digests(_as_bytes(encoded.dictionary), key.find())
-    return _to_type(digests, values.type).take(encoded.indices)
-
-
-def _as_bytes(values: pa.Array) -> Iterable[bytes]:
-    data_type = values.type
-    if kinds.is_string(data_type) or kinds.is_binary(data_type):
-        found: list[bytes] = values.cast(pa.binary()).to_pylist()
-        return found
-    if kinds.is_date(data_type):
-        values = values.cast(pa.int32())
-    if kinds.is_timestamp(data_type):
-        values = values.cast(pa.int64())
-    if kinds.is_floating(data_type):
-        values = values.cast(pa.float64())
-    return (repr(value).encode() for value in values.to_pylist())
-
-
-def _digests(values: Iterable[bytes], key: str) -> list[bytes]:
-    from blake3 import blake3
-
-    secret = blake3(key.encode(), derive_key_context=_CONTEXT).digest()
-    return [blake3(value, key=secret).digest(_SIZE_BYTES) for value in values]
-
-
-def _to_type(digests: list[bytes], data_type: pa.DataType) -> pa.Array:
-    if kinds.is_string(data_type):
-        return pa.array([digest.hex() for digest in digests], data_type)
-    if kinds.is_binary(data_type):
-        return pa.array(digests, data_type)
-    numbers: npt.NDArray[np.uint64] = np.frombuffer(b"".join(digests), "<u8")[::2]
-    if kinds.is_boolean(data_type):
-        return pa.array(numbers % 2 == 1)
-    if kinds.is_integer(data_type):
-        return pa.array((numbers >> np.uint64(65 - data_type.bit_width)).astype(np.int64)).cast(
-            data_type
-        )
-    if kinds.is_floating(data_type):
-        bits = 24 if kinds.is_float32(data_type) else 53
-        return pa.array((numbers >> np.uint64(64 - bits)) / 2.0**bits).cast(data_type)
-    if kinds.is_decimal(data_type):
-        digits = min(data_type.precision, 18)
-        words = np.zeros((len(numbers), 2), np.uint64)  # 128 bits, the low half first
-        words[:, 0] = numbers % np.uint64(10**digits)
-        return pa.Array.from_buffers(data_type, len(words), [None, pa.py_buffer(words)])
-    days = (numbers % np.uint64(_DAYS)).astype(np.int64)
-    if kinds.is_date(data_type):
-        return pa.array(days).cast(pa.int32()).cast(data_type)
-    moments = (numbers % np.uint64(_DAYS * _DAY_MICROSECONDS)).astype(np.int64)
-    return pa.array(moments).cast(data_type)

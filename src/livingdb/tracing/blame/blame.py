@@ -15,6 +15,7 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot_columns import CHANGE_TYPES, snapshot_columns
 from livingdb.tables import ingest
 from livingdb.tables.batches import flat
+from livingdb.tables.free_names import free_names
 from livingdb.tracing.blame.row_blame import RowBlame
 from livingdb.trees.keys import KeyArray
 
@@ -25,7 +26,8 @@ def blame(graph: Graph, head: SnapshotRow, table: str, key: object, columns: boo
     """For every row (or that with the key), the snapshot that gave it its values, or its cells.
 
     What came by a sync, a view or a schema change is traced to the edit that caused it; `via`,
-    if anything did, names the snapshot it came by.
+    if anything did, names the snapshot it came by.  A column of the key keeps its name; what is
+    told beside it has an underscore more where it has the same.
     """
     from livingdb.tracing.blame.cause import Causes
 
@@ -93,7 +95,10 @@ def _keys(origin: Any) -> KeyArray:
 
 
 def history(graph: Graph, head: SnapshotRow, table: str, key: object) -> pa.Table:
-    """Every value a row has had (no key: all rows), newest first."""
+    """Every value a row has had (no key: all rows), newest first.
+
+    Columns keep their names; what is told beside them has an underscore more where it has the same.
+    """
     rows = graph.versions.rows(graph.version(head, table))
     schema = rows.schema
     keys = None
@@ -132,13 +137,13 @@ def _blame_table(
     found = graph.snapshots.get_many(numbers.tolist())
     about = snapshot_columns([found[number] for number in numbers.tolist()])
     taken = pa.array(places)
-    columns = dict(keys)
+    told: dict[str, pa.Array] = {}
     if column is not None:
-        columns["column"] = pa.array([column]).take(pa.array(np.zeros(len(places), np.int64)))
-    columns |= {name: values.take(taken) for name, values in about.items()}
+        told["column"] = pa.array([column]).take(pa.array(np.zeros(len(places), np.int64)))
+    told |= {name: values.take(taken) for name, values in about.items()}
     if came:
-        columns["via"] = _ids(graph, blamed.via)
-    return pa.table(columns)
+        told["via"] = _ids(graph, blamed.via)
+    return pa.table([*keys.values(), *told.values()], [*keys, *free_names(told, keys)])
 
 
 def _ids(graph: Graph, numbers: npt.NDArray[np.int64]) -> pa.Array:
@@ -150,11 +155,13 @@ def _ids(graph: Graph, numbers: npt.NDArray[np.int64]) -> pa.Array:
 
 
 def _history_schema(fields: Sequence[pa.Field]) -> pa.Schema:
-    about = [
-        pa.field("snapshot", pa.string()),
-        pa.field("author", pa.string()),
-        pa.field("time", pa.timestamp("us", "UTC")),
-        pa.field("message", pa.string()),
-        pa.field("_change_type", pa.string()),
-    ]
-    return pa.schema([*about, *fields])
+    about = {
+        "snapshot": pa.string(),
+        "author": pa.string(),
+        "time": pa.timestamp("us", "UTC"),
+        "message": pa.string(),
+        "_change_type": pa.string(),
+    }
+    names = free_names(about, [field.name for field in fields])
+    told = [pa.field(name, kind) for name, kind in zip(names, about.values(), strict=True)]
+    return pa.schema([*told, *fields])

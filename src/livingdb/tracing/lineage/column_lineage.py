@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 
@@ -10,10 +10,11 @@ from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import SyncRow
 from livingdb.derivation.column_lineage.sync_columns import SourceColumn, SyncColumns
 from livingdb.derivation.view import KIND
+from livingdb.evolution.changes.mask_column import MaskColumn
 from livingdb.graph.graph import Graph
-from livingdb.tracing.lineage.target import makers, target_of, visible_columns
+from livingdb.tracing.lineage.target import Target, makers, target_of, visible_columns
 
-__all__ = ["ColumnLineage", "column_lineage"]
+__all__ = ["ColumnLineage", "Place", "column_lineage", "unmasked_places"]
 
 
 class ColumnLineage(dict[str, list[str]]):
@@ -100,6 +101,34 @@ def column_lineage(graph: Graph, view: str, base: bool) -> ColumnLineage:
     )
 
 
+Place = tuple[BranchId, str, str]
+"""A branch, a table and a column."""
+
+
+def unmasked_places(graph: Graph, target: Target, base: bool) -> frozenset[Place] | None:
+    """The source columns whose values a derived object shows; None if no mask is on the way.
+
+    A mask hides what it does not show, too: columns that are dropped beside it.
+    """
+    search = _Search(graph, base)
+    if not search.is_masked(target.branch):
+        return None
+    first = SyncColumns(graph, search.makers[target.branch])
+    reached = (
+        place
+        for column in visible_columns(graph, target)
+        for place in search.base_columns(first.source_columns(target.table, column))
+    )
+    return frozenset((r.branch, r.table, r.column) for r in reached if not r.masked)
+
+
+def _has_mask(spec: object) -> bool:
+    """Whether a mask is among the schema changes of a sync."""
+    if isinstance(spec, Mapping):
+        return spec.get("change") == MaskColumn.__name__ or any(map(_has_mask, spec.values()))
+    return isinstance(spec, list | tuple) and any(map(_has_mask, spec))
+
+
 class _Search:
     """Follows columns from derived objects to what they were made from."""
 
@@ -121,6 +150,21 @@ class _Search:
         if branch not in self._steps:
             self._steps[branch] = SyncColumns(self._graph, sync)
         return self._steps[branch]
+
+    def is_masked(self, branch: BranchId) -> bool:
+        """Whether a mask lies between a derived object and what it is made from."""
+        seen: set[BranchId] = set()
+        waiting = [branch]
+        while waiting:
+            here = waiting.pop()
+            sync = self.makers.get(here)
+            if here in seen or sync is None or (here != branch and not self._sync_columns(here)):
+                continue
+            if _has_mask(sync.spec):
+                return True
+            seen.add(here)
+            waiting += sync.sources
+        return False
 
     @property
     def source_names(self) -> dict[BranchId, str]:

@@ -15,6 +15,7 @@ from livingdb.derivation.column_lineage.normalize_query import (
     without_alias,
 )
 from livingdb.derivation.compiler import query_trees as trees
+from livingdb.tables.free_names import inner_name
 from livingdb.tracing.lineage.subqueries import InnerQuery
 
 __all__ = [
@@ -30,7 +31,7 @@ __all__ = [
     "table_alias",
 ]
 
-HERE = "_here"
+HERE = inner_name("_here")
 """The column that says that a row of an outer join's other side is there."""
 
 

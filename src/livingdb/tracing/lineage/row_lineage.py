@@ -17,21 +17,24 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot_columns import snapshot_columns
 from livingdb.tables.batches import flat
 from livingdb.tables.fit import fit
+from livingdb.tables.free_names import free_name, free_names
 from livingdb.tables.rows import RowSet
 from livingdb.tracing.blame.cause import Causes
+from livingdb.tracing.lineage.column_lineage import unmasked_places
 from livingdb.tracing.lineage.search import Origin, Search
 from livingdb.tracing.lineage.target import Target, target_of
 
-__all__ = ["SNAPSHOT", "Lineage", "lineage"]
+__all__ = ["Lineage", "lineage"]
 
-SNAPSHOT = "_snapshot"
-"""The column of lineage's rows that says which snapshot they are of."""
+_SNAPSHOT = "_snapshot"
+"""The last column of lineage's rows: which snapshot they are of."""
 _SHOWN_ROWS = 10
 
 
 class Lineage(dict[str, pa.Table]):
     """The source rows behind rows of a derived object, by table.
 
+    Through a mask, rows have the columns alone that it shows as they are.
     `snapshots` and `branches` say where each table was read; `whole` names the tables of which
     no more can be said than that any of their rows may matter.
     """
@@ -51,8 +54,9 @@ class Lineage(dict[str, pa.Table]):
             if len(twice) > 1:
                 name = f"{branches[origin.branch]}.{origin.table}"
             self._origins.setdefault(name, []).append(origin)
+        self._shown = unmasked_places(search.graph, target, search.is_to_base) if every else None
         super().__init__(
-            {name: _with_snapshots(parts) for name, parts in sorted(self._origins.items())}
+            {name: self._with_snapshots(parts) for name, parts in sorted(self._origins.items())}
         )
 
     @property
@@ -82,8 +86,26 @@ class Lineage(dict[str, pa.Table]):
         for name, parts in sorted(self._origins.items()):
             known = [o for o in parts if o.table in graph.tables(o.snapshot)]
             if known and parts[0].source.schema.visible_key:
-                made[name] = pa.concat_tables([_blame_rows(graph, origin) for origin in known])
+                keys = parts[0].source.schema.key
+                blamed = [_blame_rows(graph, o, self._shown_columns(o, keys)) for o in known]
+                made[name] = pa.concat_tables(blamed)
         return made
+
+    def _shown_columns(self, origin: Origin, names: Iterable[str]) -> list[str]:
+        """Those of the columns that no mask hides."""
+        if self._shown is None:
+            return list(names)
+        return [n for n in names if (origin.branch, origin.table, n) in self._shown]
+
+    def _with_snapshots(self, parts: list[Origin]) -> pa.Table:
+        tables = [o.rows.select(self._shown_columns(o, o.rows.column_names)) for o in parts]
+        rows = pa.concat_tables(tables, promote_options="default")
+        lengths = [origin.rows.num_rows for origin in parts]
+        every = pa.array([origin.snapshot.address.hex() for origin in parts], pa.string())
+        hexes = every.take(pa.array(np.repeat(np.arange(len(parts)), lengths)))
+        name = free_name(_SNAPSHOT, rows.column_names)
+        whole = rows.schema.append(pa.field(name, pa.string()))
+        return pa.table([*rows.columns, hexes], schema=whole)
 
     def to_base(self) -> Lineage:
         """The same down to tables that are not derived."""
@@ -98,7 +120,7 @@ class Lineage(dict[str, pa.Table]):
             where = f"{self.branches[name]} at {self.snapshots[name][:12]}"
             count = f"{rows.num_rows:,} row{'' if rows.num_rows == 1 else 's'}"
             lines.append(f"  {name} ({where}): {count}{more}")
-            for row in rows.slice(0, _SHOWN_ROWS).drop_columns([SNAPSHOT]).to_pylist():
+            for row in rows.slice(0, _SHOWN_ROWS).drop_columns(rows.column_names[-1:]).to_pylist():
                 shown = ", ".join(f"{column}={value!r}" for column, value in row.items())
                 lines.append(f"    {shown}")
             if rows.num_rows > _SHOWN_ROWS:
@@ -157,16 +179,8 @@ def _key_values(rows: RowSet, key: object, name: str) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=list(given))
 
 
-def _with_snapshots(parts: list[Origin]) -> pa.Table:
-    made = []
-    for origin in parts:
-        rows = origin.rows
-        hexes = pa.repeat(pa.scalar(origin.snapshot.address.hex()), rows.num_rows)
-        made.append(rows.append_column(SNAPSHOT, hexes))
-    return made[0] if len(made) == 1 else pa.concat_tables(made, promote_options="default")
-
-
-def _blame_rows(graph: Graph, origin: Origin) -> pa.Table:
+def _blame_rows(graph: Graph, origin: Origin, shown: list[str]) -> pa.Table:
+    """Who gave rows their values; of their keys, the columns that are shown."""
     rows = origin.source
     key = list(rows.schema.key)
     encoded = rows.forest.shape.keys([flat(origin.rows.column(name)) for name in key])
@@ -176,6 +190,5 @@ def _blame_rows(graph: Graph, origin: Origin) -> pa.Table:
     found = graph.snapshots.get_many(numbers.tolist())
     about = snapshot_columns([found[number] for number in numbers.tolist()])
     told = {name: values.take(pa.array(places)) for name, values in about.items()}
-    keys = origin.rows.select(key).take(pa.array(order))
-    columns = {name: keys.column(name) for name in key}
-    return pa.table({**columns, **told})
+    keys = origin.rows.select(shown).take(pa.array(order))
+    return pa.table([*keys.columns, *told.values()], [*shown, *free_names(told, shown)])

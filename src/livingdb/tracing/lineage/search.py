@@ -79,6 +79,7 @@ class Search:
         self._trust = trust
         self._engine = engine
         self._base = base
+        self.is_to_base = base
         self._makers = makers(graph)
         self._dropped: dict[BranchId, str] = {}
 

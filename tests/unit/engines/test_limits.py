@@ -1,0 +1,73 @@
+"""What is too large or too deep ends with an error that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import livingdb
+from livingdb.engines.embedded import session
+from livingdb.spark.options import check_partitions
+
+LARGE = "SELECT count(*) AS n FROM (SELECT DISTINCT a.id * 100000 + b.id AS x FROM t a, t b, t c)"
+LISTS = "SELECT collect_list(concat(a.v, b.v)) AS x FROM t a, t b, t c"
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[livingdb.Database]:
+    path: Path = tmp_path_factory.mktemp("limits") / "shop.ldb"
+    with livingdb.create(path, engine="embedded") as database:
+        main = database.branch("main")
+        main.create_table("t", {"id": "bigint", "v": "string"}, key="id")
+        main.insert("t", {"id": list(range(120)), "v": ["x" * 200] * 120})
+        yield database
+
+
+def nested(depth: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+def test_what_is_nested_too_deeply(db: livingdb.Database) -> None:
+    main, head = db.branch("main"), db.branch("main").head.id
+    deep = f"SELECT {'abs(' * 2000}id{')' * 2000} AS x FROM t"
+    for refused in (
+        lambda: main.sql(deep),
+        lambda: main.derive("v", sql=deep),
+        lambda: main.derive("v", sql=f"SELECT id, {'1 + ' * 20_000}1 AS x FROM t"),
+        lambda: main.insert("t", [{"id": 500, "v": nested(3000)}]),
+        lambda: main.sql("SELECT :given AS x", {"given": nested(3000)}),
+        lambda: main.create_table("u", {"x": f"{'array<' * 2000}int{'>' * 2000}"}, key="x"),
+    ):
+        with pytest.raises(livingdb.LivingDBError, match="nested too deeply"):
+            refused()
+    assert main.head.id == head
+
+
+def test_memory_of_queries(db: livingdb.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query spills to disk, and ends with an error of ours where it cannot."""
+    monkeypatch.setattr(session, "_memory_limit", "")
+    with livingdb.open(db.name, engine="embedded", memory_limit="40 MB") as small:
+        main = small.branch("main")
+        assert main.sql(LARGE).to_arrow().column("n")[0].as_py() == 120 * 120
+        with pytest.raises(livingdb.Unsupported, match="memory_limit"):
+            main.sql(LISTS)
+        assert main.sql("SELECT count(*) AS n FROM t").to_arrow().column("n")[0].as_py() == 120
+
+
+@pytest.mark.parametrize("limit", ["", "much", "-1 GB", 0, -5, True, 1.5, "0 GB"])
+def test_no_memory_limit(db: livingdb.Database, limit: Any) -> None:
+    with pytest.raises(livingdb.InvalidData, match="memory_limit"):
+        livingdb.open(db.name, memory_limit=limit)
+
+
+@pytest.mark.parametrize("count", [0, -1, 10**9, "many", None])
+def test_no_number_of_partitions(count: Any) -> None:
+    with pytest.raises(livingdb.InvalidData, match="from 1 to 100,000"):
+        check_partitions(count)
+    assert check_partitions(8) == 8
