@@ -247,6 +247,49 @@ SELECT id, amount / 7 AS a, 1 / nullif(amount, 0) AS b, amount / nullif(quantity
 SELECT person, avg(amount) AS a, avg(DISTINCT amount) AS d, avg(amount) FILTER (WHERE paid) AS f,
   sum(amount) / count(*) AS q FROM orders GROUP BY person
 SELECT id, avg(amount) OVER (PARTITION BY person ORDER BY id) AS a FROM orders
+SELECT person, paid, sum(amount) AS s, avg(amount) AS a, grouping(person) AS g, grouping_id() AS i,
+  grouping_id(person, paid) AS j FROM orders GROUP BY ROLLUP (person, paid)
+SELECT city, score, count(*) AS n, count(DISTINCT name) AS d FROM people GROUP BY CUBE (city, score)
+SELECT person, paid, count(*) AS n, grouping_id() AS i FROM orders GROUP BY paid, person WITH CUBE
+SELECT person, paid, max(at) AS m FROM orders GROUP BY person, paid WITH ROLLUP
+SELECT person, paid, count(*) AS n FROM orders GROUP BY person, paid GROUPING SETS
+  ((person), (), (paid))
+SELECT person, paid, quantity, count(*) AS n, grouping_id() AS i FROM orders GROUP BY paid, ROLLUP
+  (person, quantity)
+SELECT person, paid, quantity, sum(id) AS n, grouping_id() AS i FROM orders GROUP BY ROLLUP (paid,
+  (person, quantity))
+SELECT person, paid, count(*) AS n, grouping_id() AS i FROM orders GROUP BY CUBE (person), ROLLUP
+  (person, paid)
+SELECT person, paid, count(*) AS n FROM orders GROUP BY GROUPING SETS (person, (person, paid),
+  ROLLUP (paid, person), GROUPING SETS ((person), ()))
+SELECT city, count(*) AS n FROM people GROUP BY GROUPING SETS ((city), (city), (CITY))
+SELECT city, count(*) AS n, sum(id) AS s FROM nobody GROUP BY ROLLUP (city)
+SELECT city, count(*) AS n FROM nobody GROUP BY GROUPING SETS ((city), ()) HAVING count(*) >= 0
+SELECT p.city, count(*) AS n, grouping(city) AS g FROM people p GROUP BY ROLLUP (p.City)
+SELECT upper(city) AS c, grouping(upper(city)) AS g, count(*) AS n FROM people GROUP BY ROLLUP (c)
+SELECT upper(city) AS c, quantity + 1 AS q, sum(quantity + 1) AS s FROM people p JOIN orders o ON
+  p.id = o.person GROUP BY CUBE (1, 2)
+SELECT quantity % 2 AS a, person / 2 AS b, count(*) AS n FROM orders GROUP BY ROLLUP (quantity % 2,
+  person / 2)
+SELECT person, quantity + person AS q, count(*) AS n FROM orders GROUP BY CUBE (person, quantity +
+  person)
+SELECT person, count(*) AS n FROM orders GROUP BY ROLLUP (person) HAVING person IS NULL
+SELECT person, count(*) AS n FROM orders GROUP BY ROLLUP (person) HAVING grouping(person) = 1
+  OR n > 2
+SELECT n, person FROM (SELECT person, count(*) AS n FROM orders GROUP BY ROLLUP (person)) t WHERE
+  person IS NULL OR person > 2
+SELECT coalesce(city, 'all') AS c, CASE WHEN grouping(city) = 1 THEN 'sum' ELSE city END AS k,
+  grouping(city) + grouping(id) AS l FROM people GROUP BY ROLLUP (city, id)
+SELECT person, sum(quantity) AS s, rank() OVER (PARTITION BY grouping(person) + grouping(paid), CASE
+  WHEN grouping(paid) = 0 THEN person END ORDER BY sum(quantity) DESC) AS r FROM orders GROUP BY
+  ROLLUP (person, paid)
+SELECT DISTINCT grouping_id() AS i, count(*) FILTER (WHERE paid) AS n FROM orders GROUP BY CUBE
+  (person, paid)
+SELECT 'k' AS k, city, count(*) AS n FROM people GROUP BY ROLLUP (city, 'k')
+SELECT city, n FROM people JOIN (SELECT person, count(*) AS n FROM orders GROUP BY ROLLUP
+  (person)) t ON id <=> person
+SELECT person, count(*) AS n FROM orders GROUP BY ROLLUP (person) UNION ALL SELECT id, grouping_id()
+  FROM people GROUP BY CUBE (id)
 """
 
 ORDERED = """
@@ -268,6 +311,9 @@ SELECT city, count(*) AS n FROM people GROUP BY city ORDER BY n DESC, city
 SELECT city FROM people GROUP BY city ORDER BY count(*) DESC, city
 SELECT id FROM people UNION SELECT person FROM orders ORDER BY id DESC LIMIT 4
 SELECT DISTINCT person FROM orders ORDER BY person
+SELECT person, paid, sum(quantity) AS s FROM orders GROUP BY ROLLUP (person, paid) ORDER BY
+  grouping_id(), person, paid
+SELECT city, count(*) AS n FROM people GROUP BY CUBE (city) ORDER BY grouping(city) DESC, n, city
 WITH top AS (SELECT id FROM orders ORDER BY quantity DESC, id LIMIT 2) SELECT id FROM top ORDER
   BY id
 """
@@ -309,7 +355,14 @@ SELECT * FROM people NATURAL JOIN orders
 SELECT * FROM orders a JOIN people b USING (person)
 SELECT name, quantity FROM people JOIN LATERAL (SELECT quantity FROM orders WHERE person =
   people.id) t
-SELECT id FROM people GROUP BY ROLLUP (id)
+SELECT count(*) AS n FROM nobody GROUP BY GROUPING SETS (())
+SELECT upper(city) AS c, grouping(c) AS g FROM people GROUP BY ROLLUP (c)
+SELECT city, sum(grouping(city)) AS g FROM people GROUP BY ROLLUP (city)
+SELECT city, grouping_id(paid, city) AS g FROM people, orders GROUP BY ROLLUP (city, paid)
+SELECT grouping(city) AS g FROM people GROUP BY city
+SELECT p.city, count(*) AS n FROM people p GROUP BY GROUPING SETS (city, p.city)
+SELECT upper(city) AS city, count(*) AS n FROM people GROUP BY ROLLUP (city)
+SELECT city, count(*) AS n FROM people GROUP BY ALL
 SELECT id FROM people TABLESAMPLE (10 PERCENT)
 SELECT tags, count(*) AS n FROM orders GROUP BY tags
 SELECT id FROM people ORDER BY missing

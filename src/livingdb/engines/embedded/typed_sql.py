@@ -230,6 +230,7 @@ _CAST_NODES = (
     exp.DayOfYear,
     exp.DenseRank,
     exp.Extract,
+    exp.Grouping,
     exp.Hour,
     exp.LastDay,
     exp.Length,

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.engines.portable.grouping_sets import Sets
 from livingdb.engines.portable.literal_arguments import LITERALS, is_time_literal
 from livingdb.engines.portable.signature_matching import (
     AGGREGATE_CALLS,
@@ -25,6 +26,7 @@ from livingdb.engines.portable.signature_matching import (
 from livingdb.engines.portable.signatures import CASTS, Signature
 from livingdb.engines.portable.type_annotations import annotate_type
 from livingdb.engines.spark_types import (
+    BIGINT,
     BINARY,
     BOOLEAN,
     DATE,
@@ -45,6 +47,8 @@ class Resolver(Protocol):
     """What an expression asks its query for."""
 
     parameters: Mapping[str, object]
+    sets: Sets | None
+    clause: str
 
     def column(self, node: exp.Column) -> pa.DataType:
         """The type of a column."""
@@ -219,6 +223,22 @@ class ExpressionTyper:
             raise NotPortable(f"{clause} of nested values may differ between engines")
         return found
 
+    def _grouping(self, node: exp.Grouping | exp.GroupingId) -> pa.DataType:
+        """Which columns of a group are rolled up; all of them in order, or one."""
+        sets = self._resolver.sets
+        is_inside = isinstance(node.find_ancestor(exp.AggFunc, exp.Query), exp.AggFunc)
+        if sets is None or is_inside or self._resolver.clause == "GROUP BY":
+            raise NotPortable(f"{name_of(node)} in this place may differ between engines")
+        self._types_of(node.expressions)
+        places = [sets.place(argument) for argument in node.expressions]
+        if isinstance(node, exp.Grouping):
+            if len(places) != 1 or places[0] is None:
+                raise NotPortable(f"{sql_excerpt(node)} asks for no column of GROUP BY")
+            return pa.int8()
+        if places and places != list(range(len(sets.columns))):
+            raise NotPortable(f"{sql_excerpt(node)} does not ask for the columns of GROUP BY")
+        return BIGINT
+
     def _column(self, node: exp.Column) -> pa.DataType:
         return self._resolver.column(node)
 
@@ -362,6 +382,8 @@ _TYPE_RULES: dict[type[exp.Expr], Callable[[Any, Any], pa.DataType]] = {
     exp.Dot: ExpressionTyper._field,
     exp.Exists: ExpressionTyper._exists,
     exp.Filter: ExpressionTyper._filter,
+    exp.Grouping: ExpressionTyper._grouping,
+    exp.GroupingId: ExpressionTyper._grouping,
     exp.HexString: lambda self, node: BINARY,
     exp.If: ExpressionTyper._if,
     exp.In: ExpressionTyper._in,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.engines.portable.grouping_sets import expressions_of, sets_of
 from livingdb.engines.portable.signature_matching import NotPortable, sql_excerpt
 from livingdb.engines.portable.type_annotations import annotate_type
 from livingdb.engines.portable.typed_expressions import ExpressionTyper, require_common
@@ -24,6 +25,7 @@ _SELECT = (
     "with_", "expressions", "from_", "joins", "where", "group", "having", "order", "limit",
     "offset", "distinct",
 )  # fmt: skip
+_GROUP = ("expressions", "rollup", "cube", "grouping_sets")
 _JOINS = {
     ("", ""), ("", "INNER"), ("", "CROSS"), ("LEFT", ""), ("LEFT", "OUTER"), ("RIGHT", ""),
     ("RIGHT", "OUTER"), ("FULL", ""), ("FULL", "OUTER"), ("LEFT", "SEMI"), ("LEFT", "ANTI"),
@@ -103,6 +105,7 @@ class _QueryTyper:
         if where is not None:
             visible.clause = "WHERE"
             expressions.check_condition(where.this, "WHERE")
+        visible.sets = sets_of(query)
         visible.clause = "SELECT"
         found: list[Column] = []
         for item in query.expressions:
@@ -190,8 +193,10 @@ class _QueryTyper:
         group, having = query.args.get("group"), query.args.get("having")
         visible.clause = "GROUP BY"
         if group is not None:
-            _check_parts(group, ("expressions",), "this way to group")
-            for part in group.expressions:
+            _check_parts(group, _GROUP, "this way to group")
+            if visible.sets is not None and not visible.sets.columns:
+                raise NotPortable("sets of no columns may differ between engines")
+            for part in expressions_of(group):
                 if not _is_place(part, width):
                     expressions.key_type(part, "GROUP BY")
         visible.clause = "HAVING"

@@ -26,7 +26,7 @@ from livingdb.engines.spark.parallelism import parallelism
 from livingdb.engines.tree_parts import TreeParts
 from livingdb.engines.trust import text_for_spark
 from livingdb.engines.value_ranges import Ranges
-from livingdb.errors import InvalidData, LivingDBError, Untrusted
+from livingdb.errors import InvalidData, LivingDBError, Unsupported, Untrusted
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
 
@@ -200,6 +200,10 @@ def _translate_spark_errors() -> Iterator[None]:
         raise InvalidData(_first_line(error)) from None
     except (PySparkException, Py4JError) as error:
         raise InvalidData(f"Spark: {_first_line(error)}") from error
+    except pa.ArrowException as error:
+        raise Unsupported(
+            f"a column of Spark's answer cannot be read: {_first_line(error)}; cast it to string"
+        ) from error
 
 
 @contextmanager
