@@ -87,7 +87,7 @@ def _compare_columns(wanted: pa.Table, found: pa.Table, text: str) -> str | None
 
 
 def _rows(table: pa.Table) -> list[str]:
-    return sorted(map(repr, table.to_pylist()))
+    return sorted(map(repr, zip(*map(pa.ChunkedArray.to_pylist, table.columns), strict=True)))
 
 
 def _type_text(data_type: pa.DataType) -> str:
