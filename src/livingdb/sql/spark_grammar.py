@@ -11,6 +11,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from livingdb.engines.portable.recursive_queries import MOST_LEVELS
+from livingdb.engines.spark_types import WITH_PLUS
 
 __all__ = ["WRITTEN_NAME", "WRITTEN_PLACE", "WRITTEN_UNIT", "SparkGrammar", "read_strings"]
 
@@ -38,8 +39,10 @@ def _grouped(node: exp.Expr | None) -> exp.Expr | None:
 def _positive(parser: Any) -> exp.Expr | None:
     """`+ x`: the number it is, which for a text is another thing than the text."""
     operand = parser._parse_unary()
-    is_number = isinstance(operand, exp.Literal) and not operand.is_string
-    return operand if is_number else exp.Anonymous(this="positive", expressions=[operand])
+    if not isinstance(operand, exp.Literal) or operand.is_string:
+        return exp.Anonymous(this="positive", expressions=[operand])
+    operand.meta[WITH_PLUS] = True
+    return operand
 
 
 def _trunc(arguments: list[exp.Expr]) -> exp.Expr:

@@ -209,7 +209,9 @@ def _values(node: exp.Values, target: pa.DataType) -> None:
 
 
 def _parameter(node: exp.Placeholder, target: pa.DataType) -> exp.Expr | None:
-    return cast_to_spark_type(node, target) if kind_of(target) == "decimal" else None
+    """The types that DuckDB does not see in a value."""
+    is_seen = kind_of(target) not in ("array", "decimal", "timestamp")
+    return None if is_seen else cast_to_spark_type(node, target)
 
 
 def _reverse(node: exp.Reverse, target: pa.DataType) -> exp.Expr:

@@ -139,7 +139,8 @@ class ExpressionTyper:
             if not fits(line, types, nodes):
                 continue
             result = line.result
-            made = result if isinstance(result, pa.DataType) else result(types, nodes)
+            written = [self._as_written(item) for item in nodes]
+            made = result if isinstance(result, pa.DataType) else result(types, written)
             if made is not None:
                 return made
         kinds = ", ".join(
@@ -151,6 +152,19 @@ class ExpressionTyper:
         if is_strict and not is_time and takes_none(lines, types, nodes):
             raise WrongKind(f"{name_of(node)} takes no {kinds}")
         raise NotPortable(f"{name_of(node)} of {kinds} may differ between engines")
+
+    def _as_written(self, node: exp.Expr) -> exp.Expr:
+        """A whole number that is a parameter as the literal that Spark puts in its place."""
+        if isinstance(node, exp.Paren):
+            return exp.Paren(this=self._as_written(node.this))
+        is_negative = isinstance(node, exp.Neg) and isinstance(node.this, exp.Placeholder)
+        place = node.this if is_negative else node
+        if not isinstance(place, exp.Placeholder):
+            return node.copy()
+        value = self._resolver.parameters.get(str(place.this))
+        if not isinstance(value, int) or isinstance(value, bool) or (is_negative and value < 0):
+            return node.copy()
+        return exp.Literal.number(-value if is_negative else value)
 
     def _interval_sum_type(self, node: exp.Binary) -> pa.DataType:
         """A day or moment and an interval."""
