@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.engines.embedded.spark_casts import cast_to_spark_type
 from livingdb.engines.portable.grouping_sets import Sets, is_grouping_call, sets_of
 from livingdb.engines.portable.signature_matching import NotPortable
 
@@ -19,13 +21,15 @@ def write_grouping_sets(select: exp.Select) -> exp.Expr:
     """
     group = select.args.get("group")
     try:
-        sets = None if group is None else sets_of(select)
+        sets = None if group is None else sets_of(select, by_alias=False)
     except NotPortable:
         return select
     if sets is None or not sets.columns:
         return select
     for call in list(_grouping_calls(select)):
-        call.replace(exp.Grouping(expressions=_columns_asked_for(call, sets)))
+        bits = exp.Grouping(expressions=_columns_asked_for(call, sets))
+        is_one = isinstance(call, exp.Grouping)
+        call.replace(cast_to_spark_type(bits, pa.int8()) if is_one else bits)
     written = [
         exp.Tuple(expressions=[sets.columns[at].copy() for at in sorted(some)])
         for some in sets.sets

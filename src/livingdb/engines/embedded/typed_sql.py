@@ -232,7 +232,6 @@ _CAST_NODES = (
     exp.DayOfYear,
     exp.DenseRank,
     exp.Extract,
-    exp.Grouping,
     exp.Hour,
     exp.LastDay,
     exp.Length,

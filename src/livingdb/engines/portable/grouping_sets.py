@@ -56,11 +56,12 @@ def _leaves(part: exp.Expr) -> Iterator[exp.Expr]:
         yield part.unnest()
 
 
-def sets_of(select: exp.Select) -> Sets | None:
+def sets_of(select: exp.Select, *, by_alias: bool = True) -> Sets | None:
     """The sets of a query's GROUP BY; None if it is a plain one.
 
-    Numbers and aliases are what they stand for, and names are in lower case.  `NotPortable`
-    where columns that are spelled differently might be one.
+    Numbers are what they stand for, names are in lower case, and so are aliases what they stand
+    for, unless they are left to who knows the columns.  `NotPortable` where columns that are
+    spelled differently might be one.
     """
     group = select.args.get("group")
     if group is None:
@@ -73,7 +74,7 @@ def sets_of(select: exp.Select) -> Sets | None:
             if not 1 <= at <= len(select.expressions) or select.expressions[at - 1].is_star:
                 raise NotPortable(f"{part.name} is not the number of a column")
             found = select.expressions[at - 1].unalias()
-        elif isinstance(part, exp.Column) and len(part.parts) == 1:
+        elif by_alias and isinstance(part, exp.Column) and len(part.parts) == 1:
             found = _aliased(select, part)
         return _fold(found)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.portable.grouping_sets import expressions_of, sets_of
+from livingdb.engines.portable.grouping_sets import Sets, expressions_of, sets_of
 from livingdb.engines.portable.recursive_queries import (
     find_recursion,
     own_tables,
@@ -222,8 +222,8 @@ class _QueryTyper:
         visible.clause = "GROUP BY"
         if group is not None:
             _check_parts(group, _GROUP, "this way to group")
-            if visible.sets is not None and not visible.sets.columns:
-                raise NotPortable("sets of no columns may differ between engines")
+            if visible.sets is not None:
+                _check_sets(query, visible.sets)
             for part in expressions_of(group):
                 if not _is_place(part, width):
                     expressions.key_type(part, "GROUP BY")
@@ -253,6 +253,13 @@ class _QueryTyper:
                 raise NotPortable(f"{part.upper()} takes a number here")
             if order is None and query.parent is not None:
                 raise NotPortable(f"{part.upper()} without ORDER BY inside a query takes any rows")
+
+
+def _check_sets(query: exp.Select, sets: Sets) -> None:
+    """`NotPortable` for sets whose columns are not as many as they are written."""
+    written = sets_of(query, by_alias=False)
+    if not sets.columns or written is None or len(written.columns) != len(sets.columns):
+        raise NotPortable("sets of these columns may differ between engines")
 
 
 def _name(item: exp.Expr) -> str:
