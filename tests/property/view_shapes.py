@@ -123,7 +123,7 @@ _OVER_SUMS = """
 _OVER_SETS = """
     SELECT g, x, count(*) AS n, sum(d) AS s, max(x) AS m FROM t GROUP BY ROLLUP (g, x)
     SELECT g, x, grouping(g) AS a, grouping_id() AS b, count(*) AS n FROM t GROUP BY CUBE (g, x)
-    SELECT g, avg(d) AS s, sum(f) AS f, x FROM t GROUP BY GROUPING SETS ((g, x), (g), (g), ())
+    SELECT g, avg(d) AS s, max(f) AS f, x FROM t GROUP BY GROUPING SETS ((g, x), (g), (g), ())
     SELECT g, day, sum(x) AS s, count(DISTINCT u) AS c FROM t GROUP BY g, ROLLUP (day, x)
 """
 _TOUCHED = """

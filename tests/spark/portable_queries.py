@@ -290,6 +290,15 @@ SELECT city, n FROM people JOIN (SELECT person, count(*) AS n FROM orders GROUP 
   (person)) t ON id <=> person
 SELECT person, count(*) AS n FROM orders GROUP BY ROLLUP (person) UNION ALL SELECT id, grouping_id()
   FROM people GROUP BY CUBE (id)
+SELECT id, array(quantity, 1, NULL) AS a, array(amount, 2) AS b, array(paid) AS c FROM orders
+SELECT array('a', NULL, 'b') AS a, array(array(1), array(2, 3)) AS b, array(DATE '2024-01-01', NULL)
+  AS c, array(1.5, 10) AS d
+SELECT named_struct('lat', 1.5D, 'name', name) AS a, struct(id, name AS n) AS b FROM people
+SELECT map('a', 1, 'b', NULL) AS a, map(id, amount, 100, 2) AS b FROM orders
+SELECT map('a', 1, 'a', 2) AS a
+SELECT struct(1, 'x') AS v
+SELECT map(person, 1) AS a FROM orders
+SELECT v.a, v.b FROM VALUES (1, array('x')), (2, NULL), (3, array('y', 'z')) AS v(a, b)
 WITH RECURSIVE r AS (SELECT 1 AS n, 'a' AS s UNION ALL SELECT n + 1, s || 'b' FROM r WHERE n < 3)
   SELECT * FROM r
 WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 100) SELECT max(n) AS m,
@@ -377,6 +386,10 @@ SELECT * FROM orders a JOIN people b USING (person)
 SELECT name, quantity FROM people JOIN LATERAL (SELECT quantity FROM orders WHERE person =
   people.id) t
 SELECT count(*) AS n FROM nobody GROUP BY GROUPING SETS (())
+SELECT array() AS v
+SELECT array(1, 'a') AS v
+SELECT map(1.5D, 1) AS v
+SELECT array(1) = array(1) AS v
 SELECT upper(city) AS c, grouping(c) AS g FROM people GROUP BY ROLLUP (c)
 SELECT city, sum(grouping(city)) AS g FROM people GROUP BY ROLLUP (city)
 SELECT city, grouping_id(paid, city) AS g FROM people, orders GROUP BY ROLLUP (city, paid)

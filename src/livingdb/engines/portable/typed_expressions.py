@@ -253,6 +253,28 @@ class ExpressionTyper:
             raise NotPortable(f"{sql_excerpt(node)} does not ask for the columns of GROUP BY")
         return BIGINT
 
+    def _array(self, node: exp.Array) -> pa.DataType:
+        found = require_common(self._types_of(node.expressions), "array(…)")
+        if found == NULL:
+            raise NotPortable("an array of nothing is of no type")
+        return pa.list_(found)
+
+    def _struct(self, node: exp.Struct) -> pa.DataType:
+        if not all(isinstance(item, exp.PropertyEQ) for item in node.expressions):
+            raise NotPortable("a struct whose fields have no names may differ between engines")
+        names = [item.this.name for item in node.expressions]
+        types = self._types_of(item.expression for item in node.expressions)
+        is_clear = len({name.casefold() for name in names}) == len(names) > 0
+        if not is_clear or NULL in types:
+            raise NotPortable(f"{sql_excerpt(node)} may differ between engines")
+        return pa.struct(list(zip(names, types, strict=True)))
+
+    def _map(self, node: exp.VarMap) -> pa.DataType:
+        keys, values = (self.type_of(node.args[part]).value_type for part in ("keys", "values"))
+        if kind_of(keys) in ("array", "struct", "map", "float", "double"):
+            raise NotPortable(f"keys of {kind_of(keys)} may differ between engines")
+        return pa.map_(keys, values)
+
     def _column(self, node: exp.Column) -> pa.DataType:
         return self._resolver.column(node)
 
@@ -388,6 +410,7 @@ def _check_frame(spec: exp.WindowSpec | None) -> None:
 
 _TYPE_RULES: dict[type[exp.Expr], Callable[[Any, Any], pa.DataType]] = {
     exp.Alias: lambda self, node: self.type_of(node.this),
+    exp.Array: ExpressionTyper._array,
     exp.Between: ExpressionTyper._between,
     exp.Boolean: lambda self, node: BOOLEAN,
     exp.Case: ExpressionTyper._case,
@@ -407,7 +430,9 @@ _TYPE_RULES: dict[type[exp.Expr], Callable[[Any, Any], pa.DataType]] = {
     exp.Null: lambda self, node: NULL,
     exp.Paren: lambda self, node: self.type_of(node.this),
     exp.Placeholder: ExpressionTyper._parameter,
+    exp.Struct: ExpressionTyper._struct,
     exp.Subquery: ExpressionTyper._scalar,
     exp.TryCast: ExpressionTyper._cast,
+    exp.VarMap: ExpressionTyper._map,
     exp.Window: ExpressionTyper._window,
 }
