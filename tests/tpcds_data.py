@@ -15,7 +15,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["KEYS", "generate", "key_of"]
+__all__ = ["DATA", "generate", "key_of"]
+
+DATA = "data"
+"""The folder that the tables are written to, each as Parquet."""
 
 _VERSION = "1.5.5"
 _PACKAGES = (f"duckdb=={_VERSION}", f"duckdb-extension-tpcds=={_VERSION}")
@@ -35,7 +38,7 @@ queries = database.execute("SELECT query_nr, query FROM tpcds_queries()").fetcha
 (folder / "queries.json").write_text(json.dumps(queries))
 """
 
-KEYS = {
+_KEYS = {
     "store_sales": ("ss_item_sk", "ss_ticket_number"),
     "store_returns": ("sr_item_sk", "sr_ticket_number"),
     "catalog_sales": ("cs_item_sk", "cs_order_number"),
@@ -49,7 +52,7 @@ KEYS = {
 
 def generate(folder: Path, scale: float) -> tuple[dict[str, pa.Table], dict[int, str]]:
     """The tables, and the queries by their numbers, in Spark's quotes."""
-    packages, data = folder / "packages", folder / "data"
+    packages, data = folder / "packages", folder / DATA
     data.mkdir(parents=True)
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
     subprocess.run([*install, str(packages), *_PACKAGES], check=True)
@@ -63,4 +66,4 @@ def generate(folder: Path, scale: float) -> tuple[dict[str, pa.Table], dict[int,
 
 def key_of(name: str, table: pa.Table) -> tuple[str, ...]:
     """The columns that identify the rows of a table."""
-    return KEYS.get(name, (table.column_names[0],))
+    return _KEYS.get(name, (table.column_names[0],))
