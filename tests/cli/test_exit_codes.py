@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -115,6 +116,15 @@ def test_exit_code(code: int, arguments: list[str], says: str, shop: Path) -> No
     assert says.lower() in told.err.lower()
     if code > 1:
         assert told.out == ""
+
+
+def test_usage_is_told_as_json_where_it_is_asked_for(shop: Path) -> None:
+    for code, arguments, _ in CASES:
+        if code == 2:
+            told = tell("-o", "json", *(str(shop) if word == HERE else word for word in arguments))
+            found = json.loads(told.err)
+            assert (told.code, told.out, found["error"], found["exit_code"]) == (2, "", "usage", 2)
+            assert "--help tells" in found["message"]
 
 
 def test_what_failed_changed_nothing(shop: Path) -> None:

@@ -432,6 +432,23 @@ def test_numbers_that_become_text_are_told(db: Path) -> None:
     assert "name is text" not in told.err
 
 
+def test_dates_and_uuids_that_become_text_are_told(db: Path) -> None:
+    one, other = "6f1c2a9e-3f61-4f0b-9b0a-0c7d8b1f2a11", "6f1c2a9e-3f61-4f0b-9b0a-0c7d8b1f2a12"
+    Path("a.csv").write_text(
+        "id,day,at,uid,some,name\n"
+        f"1,2024-01-01,2024-01-01 10:00:00,{one},{one},a\n"
+        f"2,soon,later,{other},none,b\n"
+    )
+    warnings = [line for line in bring(db, "a.csv").err.splitlines() if "warning" in line]
+    assert warnings == [
+        "warning: day is text: 1 of 2 cells are no dates; --type day=date would take dates alone",
+        "warning: at is text: 1 of 2 cells are no timestamps; --type at=timestamp would take "
+        "timestamps alone",
+        "warning: uid is text: UUIDs have no type of their own",
+        "warning: some is text: 1 of 2 cells are no UUIDs",
+    ]
+
+
 def test_a_limit_of_a_text_is_kept_to(shop: Path) -> None:
     Path("codes.csv").write_text("id,code\n1,abc\n2,abcd\n")
     given = ("import", "codes.csv", "--table", "codes", "--key", "id", "--type")

@@ -64,6 +64,19 @@ def test_a_session(prompt: Terminal, shop: Path, tmp_path: Path) -> None:
     assert "SELECT count(*) AS" in (tmp_path / "typed" / "history").read_text()
 
 
+def test_errors_are_json_where_it_is_asked_for(shop: Path) -> None:
+    with terminal("-o", "json", "sql", environment={"LIVINGDB": str(shop)}) as prompt:
+        prompt.see("main>")
+        prompt.type("SELECT * FROM nothing;\r")
+        prompt.see('{"error": "not_found", "message": ')
+        prompt.see("main>")
+        prompt.type(".nothing\r")
+        prompt.see('{"error": "usage", "message": ')
+        prompt.see("main>")
+        prompt.type("exit\r")
+        assert prompt.end() == 0
+
+
 def test_how_long_a_statement_takes(prompt: Terminal) -> None:
     prompt.type(".timer on\r")
     prompt.see("main>")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 # ruff: noqa: E501
-__all__ = ["OVER_SETS", "SCHEMAS_OF_SHAPES", "SHAPES"]
+__all__ = ["SCHEMAS_OF_SHAPES", "SHAPES"]
 
 SCHEMAS_OF_SHAPES = {
     "t": pa.schema(
@@ -121,10 +121,10 @@ _OVER_SUMS = """
     SELECT g FROM t GROUP BY g
 """
 _OVER_SETS = """
-    SELECT g, x, count(*) AS n, sum(d) AS s, max(x) AS m FROM t GROUP BY ROLLUP (g, x) HAVING count(*) > 0
-    SELECT g, x, grouping(g) AS a, grouping_id() AS b, count(*) AS n FROM t GROUP BY CUBE (g, x) HAVING count(*) > 0
-    SELECT g, avg(d) AS s, sum(f) AS f, x FROM t GROUP BY GROUPING SETS ((g, x), (g), (g), ()) HAVING count(*) > 0
-    SELECT g, day, sum(x) AS s, count(DISTINCT u) AS c FROM t GROUP BY g, ROLLUP (day, x) HAVING count(*) > 0
+    SELECT g, x, count(*) AS n, sum(d) AS s, max(x) AS m FROM t GROUP BY ROLLUP (g, x)
+    SELECT g, x, grouping(g) AS a, grouping_id() AS b, count(*) AS n FROM t GROUP BY CUBE (g, x)
+    SELECT g, avg(d) AS s, max(f) AS f, x FROM t GROUP BY GROUPING SETS ((g, x), (g), (g), ())
+    SELECT g, day, sum(x) AS s, count(DISTINCT u) AS c FROM t GROUP BY g, ROLLUP (day, x)
 """
 _TOUCHED = """
     SELECT id, x FROM t ORDER BY x, id LIMIT 3
@@ -237,6 +237,3 @@ SHAPES: list[tuple[str, str]] = [
     *_listed("full", _FULL),
 ]
 """The text of each view, and how its last stage is maintained."""
-
-OVER_SETS: frozenset[str] = frozenset(text for text, _ in _listed("linear", _OVER_SETS))
-"""Those whose own text the embedded engine answers in other types than Spark's."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
-from tests.property.view_shapes import OVER_SETS, SCHEMAS_OF_SHAPES, SHAPES
+from tests.property.view_shapes import SCHEMAS_OF_SHAPES, SHAPES
 from tests.unit.commit.derived.oracle import assert_same_rows, recomputed
 
 import livingdb
@@ -72,7 +72,7 @@ _MORE = """
 QUERIES: tuple[str, ...] = tuple(
     dict.fromkeys(
         [
-            *(text for text, _ in SHAPES if text not in OVER_SETS),
+            *(text for text, _ in SHAPES),
             *(line.strip() for line in _MORE.splitlines() if line),
         ]
     )

@@ -15,7 +15,7 @@ SAMPLE = """
     explode extract floor from_json grouping hash if in initcap instr left like listagg log lpad
     make_interval max_by mod named_struct nth_value percentile pmod regexp_replace reverse round
     row_number sequence split stack substring sum theta_sketch_agg to_char trim trunc try_divide
-    unix_date user version when width_bucket xpath
+    try_parse_json unix_date user version when width_bucket xpath
 """
 """The functions whose examples run each time; those of all others when there is time."""
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
+from livingdb.engines.embedded.recursion import answer_recursion
 from livingdb.engines.embedded.session import Session
 from livingdb.engines.portable.portability import PortableQuery, as_spark_types, check_portability
 from livingdb.errors import LivingDBError
@@ -68,6 +69,7 @@ class Engines:
         with Session() as session:
             _point_at_rows(query, used, session)
             try:
+                answer_recursion(query, session, {})
                 return as_spark_types(session.query(to_duckdb_sql(query), {}), found)
             except LivingDBError as error:
                 raise Failed(f"embedded: {error}") from None

@@ -247,6 +247,79 @@ SELECT id, amount / 7 AS a, 1 / nullif(amount, 0) AS b, amount / nullif(quantity
 SELECT person, avg(amount) AS a, avg(DISTINCT amount) AS d, avg(amount) FILTER (WHERE paid) AS f,
   sum(amount) / count(*) AS q FROM orders GROUP BY person
 SELECT id, avg(amount) OVER (PARTITION BY person ORDER BY id) AS a FROM orders
+SELECT person, paid, sum(amount) AS s, avg(amount) AS a, grouping(person) AS g, grouping_id() AS i,
+  grouping_id(person, paid) AS j FROM orders GROUP BY ROLLUP (person, paid)
+SELECT city, score, count(*) AS n, count(DISTINCT name) AS d FROM people GROUP BY CUBE (city, score)
+SELECT person, paid, count(*) AS n, grouping_id() AS i FROM orders GROUP BY paid, person WITH CUBE
+SELECT person, paid, max(at) AS m FROM orders GROUP BY person, paid WITH ROLLUP
+SELECT person, paid, count(*) AS n FROM orders GROUP BY person, paid GROUPING SETS
+  ((person), (), (paid))
+SELECT person, paid, quantity, count(*) AS n, grouping_id() AS i FROM orders GROUP BY paid, ROLLUP
+  (person, quantity)
+SELECT person, paid, quantity, sum(id) AS n, grouping_id() AS i FROM orders GROUP BY ROLLUP (paid,
+  (person, quantity))
+SELECT person, paid, count(*) AS n, grouping_id() AS i FROM orders GROUP BY CUBE (person), ROLLUP
+  (person, paid)
+SELECT person, paid, count(*) AS n FROM orders GROUP BY GROUPING SETS (person, (person, paid),
+  ROLLUP (paid, person), GROUPING SETS ((person), ()))
+SELECT city, count(*) AS n FROM people GROUP BY GROUPING SETS ((city), (city), (CITY))
+SELECT city, count(*) AS n, sum(id) AS s FROM nobody GROUP BY ROLLUP (city)
+SELECT city, count(*) AS n FROM nobody GROUP BY GROUPING SETS ((city), ()) HAVING count(*) >= 0
+SELECT p.city, count(*) AS n, grouping(city) AS g FROM people p GROUP BY ROLLUP (p.City)
+SELECT upper(city) AS c, grouping(upper(city)) AS g, count(*) AS n FROM people GROUP BY ROLLUP (c)
+SELECT upper(city) AS c, quantity + 1 AS q, sum(quantity + 1) AS s FROM people p JOIN orders o ON
+  p.id = o.person GROUP BY CUBE (1, 2)
+SELECT quantity % 2 AS a, person / 2 AS b, count(*) AS n FROM orders GROUP BY ROLLUP (quantity % 2,
+  person / 2)
+SELECT person, quantity + person AS q, count(*) AS n FROM orders GROUP BY CUBE (person, quantity +
+  person)
+SELECT person, count(*) AS n FROM orders GROUP BY ROLLUP (person) HAVING person IS NULL
+SELECT person, count(*) AS n FROM orders GROUP BY ROLLUP (person) HAVING grouping(person) = 1
+  OR n > 2
+SELECT n, person FROM (SELECT person, count(*) AS n FROM orders GROUP BY ROLLUP (person)) t WHERE
+  person IS NULL OR person > 2
+SELECT coalesce(city, 'all') AS c, CASE WHEN grouping(city) = 1 THEN 'sum' ELSE city END AS k,
+  grouping(city) + grouping(id) AS l FROM people GROUP BY ROLLUP (city, id)
+SELECT person, sum(quantity) AS s, rank() OVER (PARTITION BY grouping(person) + grouping(paid), CASE
+  WHEN grouping(paid) = 0 THEN person END ORDER BY sum(quantity) DESC) AS r FROM orders GROUP BY
+  ROLLUP (person, paid)
+SELECT DISTINCT grouping_id() AS i, count(*) FILTER (WHERE paid) AS n FROM orders GROUP BY CUBE
+  (person, paid)
+SELECT 'k' AS k, city, count(*) AS n FROM people GROUP BY ROLLUP (city, 'k')
+SELECT city, n FROM people JOIN (SELECT person, count(*) AS n FROM orders GROUP BY ROLLUP
+  (person)) t ON id <=> person
+SELECT person, count(*) AS n FROM orders GROUP BY ROLLUP (person) UNION ALL SELECT id, grouping_id()
+  FROM people GROUP BY CUBE (id)
+SELECT id, array(quantity, 1, NULL) AS a, array(amount, 2) AS b, array(paid) AS c FROM orders
+SELECT array('a', NULL, 'b') AS a, array(array(1), array(2, 3)) AS b, array(DATE '2024-01-01', NULL)
+  AS c, array(1.5, 10) AS d
+SELECT named_struct('lat', 1.5D, 'name', name) AS a, struct(id, name AS n) AS b FROM people
+SELECT map('a', 1, 'b', NULL) AS a, map(id, amount, 100, 2) AS b FROM orders
+SELECT map('a', 1, 'a', 2) AS a
+SELECT struct(1, 'x') AS v
+SELECT map(person, 1) AS a FROM orders
+SELECT v.a, v.b FROM VALUES (1, array('x')), (2, NULL), (3, array('y', 'z')) AS v(a, b)
+WITH RECURSIVE r AS (SELECT 1 AS n, 'a' AS s UNION ALL SELECT n + 1, s || 'b' FROM r WHERE n < 3)
+  SELECT * FROM r
+WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 100) SELECT max(n) AS m,
+  count(*) AS c FROM r
+WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 101) SELECT max(n) AS m
+  FROM r
+WITH RECURSIVE r(n) MAX RECURSION LEVEL 101 AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n <
+  101) SELECT max(n) AS m FROM r
+WITH RECURSIVE r MAX RECURSION LEVEL 0 AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 1)
+  SELECT n FROM r
+WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT a.n FROM r a CROSS JOIN orders o CROSS JOIN orders
+  p) SELECT count(*) AS c FROM r
+WITH RECURSIVE one AS (SELECT id FROM people WHERE id < 3), r(n, at) AS (SELECT id, 0 FROM one UNION
+  ALL SELECT r.n + o.id, at + 1 FROM r JOIN one o ON r.n <> o.id WHERE at < 4), s AS (SELECT n
+  FROM r UNION ALL SELECT n + 100 FROM s WHERE n < 300) SELECT n, count(*) AS c FROM s GROUP BY n
+WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT DISTINCT a.n + 10 FROM r a JOIN
+  r b ON a.n = b.n LEFT JOIN people p ON p.id = a.n WHERE a.n < 30) SELECT x.n, y.n AS m FROM r x
+  JOIN r y ON x.n = y.n + 10
+WITH RECURSIVE orders AS (SELECT id FROM people) SELECT id FROM orders
+WITH RECURSIVE r(k, v) AS (SELECT id, amount FROM orders WHERE id < 2 UNION ALL SELECT k + 4L,
+  amount FROM r JOIN orders ON id = k + 4) SELECT k, v FROM r
 """
 
 ORDERED = """
@@ -268,6 +341,9 @@ SELECT city, count(*) AS n FROM people GROUP BY city ORDER BY n DESC, city
 SELECT city FROM people GROUP BY city ORDER BY count(*) DESC, city
 SELECT id FROM people UNION SELECT person FROM orders ORDER BY id DESC LIMIT 4
 SELECT DISTINCT person FROM orders ORDER BY person
+SELECT person, paid, sum(quantity) AS s FROM orders GROUP BY ROLLUP (person, paid) ORDER BY
+  grouping_id(), person, paid
+SELECT city, count(*) AS n FROM people GROUP BY CUBE (city) ORDER BY grouping(city) DESC, n, city
 WITH top AS (SELECT id FROM orders ORDER BY quantity DESC, id LIMIT 2) SELECT id FROM top ORDER
   BY id
 """
@@ -309,7 +385,18 @@ SELECT * FROM people NATURAL JOIN orders
 SELECT * FROM orders a JOIN people b USING (person)
 SELECT name, quantity FROM people JOIN LATERAL (SELECT quantity FROM orders WHERE person =
   people.id) t
-SELECT id FROM people GROUP BY ROLLUP (id)
+SELECT count(*) AS n FROM nobody GROUP BY GROUPING SETS (())
+SELECT array() AS v
+SELECT array(1, 'a') AS v
+SELECT map(1.5D, 1) AS v
+SELECT array(1) = array(1) AS v
+SELECT upper(city) AS c, grouping(c) AS g FROM people GROUP BY ROLLUP (c)
+SELECT city, sum(grouping(city)) AS g FROM people GROUP BY ROLLUP (city)
+SELECT city, grouping_id(paid, city) AS g FROM people, orders GROUP BY ROLLUP (city, paid)
+SELECT grouping(city) AS g FROM people GROUP BY city
+SELECT p.city, count(*) AS n FROM people p GROUP BY GROUPING SETS (city, p.city)
+SELECT upper(city) AS city, count(*) AS n FROM people GROUP BY ROLLUP (city)
+SELECT city, count(*) AS n FROM people GROUP BY ALL
 SELECT id FROM people TABLESAMPLE (10 PERCENT)
 SELECT tags, count(*) AS n FROM orders GROUP BY tags
 SELECT id FROM people ORDER BY missing
@@ -319,7 +406,16 @@ SELECT * FROM (SELECT count(*) FROM people) t
 SELECT id, row_number() OVER (PARTITION BY city) AS n FROM people
 SELECT id, sum(id) OVER (ORDER BY id RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS s FROM people
 SELECT length(name) AS id FROM people GROUP BY id
-WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r
+WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r
+WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1L FROM r WHERE n < 3) SELECT n FROM r
+WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT max(n) + 1 FROM r WHERE n < 3) SELECT n FROM r
+WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM people LEFT JOIN r ON id = n WHERE n <
+  3) SELECT n FROM r
+WITH RECURSIVE r(n) AS (SELECT n + 1 FROM r WHERE n < 3 UNION ALL SELECT 1) SELECT n FROM r
+WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n IN (SELECT n FROM r)) SELECT
+  n FROM r
+SELECT n FROM (WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT n
+  FROM r) t
 """
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.spark.portable_engines import shape
 
 import livingdb
 from livingdb import Branch
@@ -100,3 +103,66 @@ def test_values_given(main: Branch) -> None:
 def test_what_the_embedded_engine_rejects_runs_on_spark(main: Branch) -> None:
     result = main.sql("SELECT id FROM t WHERE a > 2 = true ORDER BY id")
     assert (result.engine, result.to_arrow().column("id").to_pylist()) == ("spark", [2, 3, 4])
+
+
+DECIMALS = [
+    "1",
+    "1.10",
+    "0.001",
+    "-5",
+    "1E+3",
+    "1E-10",
+    "0",
+    "-0.00",
+    "123456789012345678.12345678",
+]
+VALUES: list[object] = [
+    *(True, None, 0, -1, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**63 - 1, -(2**63)),
+    *(1.5, float("inf"), "x", "", b"\x00a", bytearray(b"a"), datetime.date(2024, 1, 2)),
+    datetime.datetime(2024, 1, 2, 3, 4, 5, 6, datetime.UTC),
+    datetime.datetime(2024, 1, 2, tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
+    *map(decimal.Decimal, DECIMALS),
+    *([1, 2], ["a"], [[1], [2]], [datetime.date(2024, 1, 2)], [2**40]),
+]
+"""Values that PySpark takes for parameters."""
+REFUSED = [2**63, decimal.Decimal("9" * 39), decimal.Decimal("NaN"), [1, 2.5], {"a": 1}]
+
+
+def test_parameters_are_of_the_types_pyspark_gives_them(main: Branch, spark: SparkSession) -> None:
+    for value in VALUES:
+        text = "SELECT :v AS v"
+        wanted = spark.sql(text, args={"v": value}).toArrow()
+        result = main.sql(text, {"v": value})
+        found = result.to_arrow()
+        assert result.engine == "embedded", value
+        assert shape(found.schema.field("v").type) == shape(wanted.schema.field("v").type), value
+        assert found.to_pylist() == wanted.to_pylist(), value
+    naive = datetime.datetime(2024, 1, 2, 3)
+    for engine in (None, "spark"):
+        found = main.sql("SELECT :v AS v", {"v": naive}, engine=engine).to_arrow()
+        assert found.to_pylist() == [{"v": naive.replace(tzinfo=datetime.UTC)}]
+
+
+def test_parameters_that_pyspark_refuses_are_refused(main: Branch) -> None:
+    for value in REFUSED:
+        with pytest.raises(livingdb.LivingDBError):
+            main.sql("SELECT :v AS v", {"v": value})
+
+
+CALCULATED = [
+    *("{} * :k", "{} * -:k", "{} + (:k)", "{} / :k", "{} % :k", "coalesce({}, :k)", ":k + 1.5"),
+    *("{} * -(2)", "{} * (-(2))", "{} * -(-2)", "{} * +2", "{} * (-2)", "{} * - 2"),
+]
+
+
+def test_whole_numbers_that_meet_decimals(main: Branch, spark: SparkSession) -> None:
+    """Where Spark sees how many digits they have, and where not."""
+    items = [text.format("CAST(a AS DECIMAL(10, 2))") for text in CALCULATED]
+    text = f"SELECT {', '.join(f'{item} AS c{at}' for at, item in enumerate(items))} FROM t"
+    for value in (2, 2000, 2**40):
+        wanted = spark.sql(text, args={"k": value}).toArrow()
+        result = main.sql(text, {"k": value})
+        found = result.to_arrow()
+        assert result.engine == "embedded"
+        assert found.schema.types == wanted.schema.types
+        assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, wanted.to_pylist()))

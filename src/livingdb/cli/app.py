@@ -12,15 +12,14 @@ from typing import Annotated, Any
 import typer
 
 import livingdb
-from livingdb.cli.advice import shell_advice
 from livingdb.cli.commands import COMMANDS, command
 from livingdb.cli.complete import branches
-from livingdb.cli.exits import INTERRUPTED, exit_code, is_interrupt
+from livingdb.cli.exits import INTERRUPTED, USAGE, exit_code, is_interrupt
 from livingdb.cli.global_options import asked_format, split_global_options
 from livingdb.cli.open_database import Settings
 from livingdb.cli.output import Format
 from livingdb.cli.plain_parameters import PlainCommand, PlainGroup
-from livingdb.cli.values import json_text
+from livingdb.cli.tell_errors import is_usage_error, tell_error, tell_usage_error
 from livingdb.errors import LivingDBError
 
 __all__ = ["app", "run"]
@@ -118,18 +117,33 @@ def run(arguments: list[str] | None = None) -> int:
     options, rest = split_global_options(
         sys.argv[1:] if arguments is None else arguments, application
     )
+    form = asked_format(options)
     try:
-        application([*options, *rest], prog_name="livingdb")
+        return _run_command(application, [*options, *rest], form)
     except (LivingDBError, OSError) as error:
-        _tell_error(error, asked_format(options))
+        tell_error(error, form)
         return exit_code(error)
+    except typer.Abort:
+        return INTERRUPTED
     except SystemExit as ended:
         return _exit_status(ended)
     except (KeyboardInterrupt, RuntimeError) as error:
         if not is_interrupt(error):
             raise
         return INTERRUPTED
-    return 0
+
+
+def _run_command(application: Any, arguments: list[str], form: str) -> int:
+    """Run a command; for people Typer shows how it is used, where that was not understood."""
+    is_shown = form != Format.json
+    try:
+        status = application(arguments, prog_name="livingdb", standalone_mode=is_shown)
+    except Exception as error:
+        if not is_usage_error(error):
+            raise
+        tell_usage_error(error)
+        return USAGE
+    return status if isinstance(status, int) else 0
 
 
 def _init_completion() -> None:
@@ -143,25 +157,6 @@ def _exit_status(ended: SystemExit) -> int:
     if isinstance(ended.__context__, typer.Abort):
         return INTERRUPTED
     return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-
-
-def _tell_error(error: Exception, form: str) -> None:
-    """One line on standard error; of JSON, where JSON was asked for."""
-    text = shell_advice(_error_text(error))
-    if form == Format.json:
-        code = getattr(error, "code", "file")
-        told = {"error": code, "message": text, "exit_code": exit_code(error)}
-        typer.echo(json_text(told), err=True)
-        return
-    typer.echo(f"livingdb: {text}", err=True)
-
-
-def _error_text(error: Exception) -> str:
-    """What went wrong, on one line where it is about a file."""
-    if isinstance(error, OSError) and error.strerror:
-        name = "" if error.filename is None else f"{error.filename}: "
-        return f"{name}{error.strerror}"
-    return str(error)
 
 
 def _prepare_streams() -> None:

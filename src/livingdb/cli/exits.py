@@ -24,9 +24,17 @@ from livingdb.errors import (
     StorageFailure,
 )
 
-__all__ = ["BAD_DATA", "CORRUPTION", "DIFFERS", "INTERRUPTED", "exit_code", "is_interrupt"]
+__all__ = [
+    "BAD_DATA",
+    "CORRUPTION",
+    "DIFFERS",
+    "INTERRUPTED",
+    "USAGE",
+    "exit_code",
+    "is_interrupt",
+]
 
-DIFFERS, NOT_FOUND, REFUSED, BAD_DATA, CORRUPTION, CONFLICT = 1, 3, 4, 5, 6, 7
+DIFFERS, USAGE, NOT_FOUND, REFUSED, BAD_DATA, CORRUPTION, CONFLICT = 1, 2, 3, 4, 5, 6, 7
 INTERRUPTED = 130
 
 _CODES: tuple[tuple[type[Exception], int], ...] = (

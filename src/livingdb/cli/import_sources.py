@@ -159,17 +159,20 @@ class ImportSource:
         found = self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         return {str(row[0]): str(row[1]) for row in found}
 
-    def mixed_columns(self) -> dict[str, tuple[int, int]]:
-        """Columns of CSV that are text since some cells are no numbers: how many, of how many."""
+    def mixed_columns(self) -> list[MixedColumn]:
+        """Columns of CSV that are text although some of their cells, or all, look otherwise."""
         if self.kind is not FileFormat.csv:
-            return {}
+            return []
         texts = [n for n, kind in self.types.items() if kind == "VARCHAR" and n not in self._wanted]
-        each = "".join(
-            f", count({_quote_name(n)}), count(TRY_CAST({_quote_name(n)} AS DOUBLE))" for n in texts
-        )
+        each = "".join(f", count({_quote_name(n)}){_like_counts(n)}" for n in texts)
         _, *counts = self._fetch_one(f"SELECT count(*){each} FROM incoming")
-        pairs = zip(texts, counts[::2], counts[1::2], strict=True)
-        return {n: (cells - good, cells) for n, cells, good in pairs if 0 < good < cells}
+        width = 1 + len(_LIKE)
+        rows = [counts[at : at + width] for at in range(0, len(counts), width)]
+        found = (
+            _mixed_column(name, cells, good)
+            for name, (cells, *good) in zip(texts, rows, strict=True)
+        )
+        return [column for column in found if column is not None]
 
     @property
     def schema(self) -> pa.Schema:
@@ -259,6 +262,40 @@ class ImportSource:
         with self.translate_errors():
             relation = self._connection.sql(f"SELECT * FROM incoming{order}")
             yield from relation.to_arrow_reader(_BATCH_ROWS)
+
+
+@dataclass(frozen=True)
+class MixedColumn:
+    """A column of text that could have been of another type, but for some of its cells.
+
+    `kind` is that type as LivingDB calls it; UUIDs have none, and are text all of them.
+    """
+
+    name: str
+    kind: str
+    strange: int
+    cells: int
+
+
+_LIKE = {
+    "double": "TRY_CAST({0} AS DOUBLE)",
+    "date": "CASE WHEN length({0}) <= 10 THEN TRY_CAST({0} AS DATE) END",
+    "timestamp": "TRY_CAST({0} AS TIMESTAMP)",
+    "uuid": "TRY_CAST({0} AS UUID)",
+}
+"""What cells may look like, and who reads them so; dates are timestamps, too."""
+
+
+def _like_counts(name: str) -> str:
+    """How many cells look like each of them."""
+    return "".join(f", count({read.format(_quote_name(name))})" for read in _LIKE.values())
+
+
+def _mixed_column(name: str, cells: int, good: Sequence[int]) -> MixedColumn | None:
+    count, kind = max(zip(good, _LIKE, strict=True), key=lambda pair: pair[0])
+    if count == 0 or (count == cells and kind != "uuid"):
+        return None
+    return MixedColumn(name, kind, cells - count, cells)
 
 
 def _column_sql(name: str, kind: str, wanted: str | None, file: FileFormat) -> str:

@@ -17,11 +17,12 @@ from prompt_toolkit.completion import Completer, Completion
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
-from livingdb.cli.advice import shell_advice
 from livingdb.cli.commands.sql import tell_result
 from livingdb.cli.exits import is_interrupt
 from livingdb.cli.interrupts import exit_on_second_interrupt
+from livingdb.cli.output import Format
 from livingdb.cli.statements import is_complete, statements
+from livingdb.cli.tell_errors import tell_error, tell_usage
 from livingdb.database.sql_session import SqlSession
 from livingdb.errors import LivingDBError
 
@@ -95,7 +96,7 @@ class _Prompt:
             try:
                 self.answer(text)
             except (LivingDBError, OSError) as error:
-                typer.echo(f"livingdb: {shell_advice(str(error))}", err=True)
+                tell_error(error, self.output.kind)
             except (KeyboardInterrupt, RuntimeError) as error:
                 if not is_interrupt(error):
                     raise
@@ -139,6 +140,8 @@ class _Prompt:
             self.statements.execute(f"USE BRANCH `{name}`")
         elif word in (".quit", ".exit"):
             self.is_over = True
+        elif word != ".help" and self.output.kind is Format.json:
+            tell_usage(f"{word} is not understood here; .help tells what is")
         else:
             typer.echo(HELP, err=word != ".help")
 

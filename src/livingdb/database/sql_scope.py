@@ -172,12 +172,6 @@ class SnapshotScope:
             "transaction first, or run it on a branch"
         )
 
-    def create_table_as(self, statement: CreateTableAs, rows: pa.Table) -> Snapshot | None:
-        """Refused: only a branch has a schema to change."""
-        raise RuleViolation(
-            "a schema is changed on a branch, not in a transaction or a snapshot: branch.sql(…)"
-        )
-
     def system_table(self, name: str, arguments: Sequence[object]) -> pa.Table:
         """One of the tables the database has about itself."""
         return system_table(self._names, self._row.address.hex(), name, arguments)
@@ -240,12 +234,6 @@ class BranchScope(SnapshotScope):
     def run(self, statement: DatabaseStatement) -> Snapshot | None:
         """Do something with a branch, a tag, a view or a sync."""
         return run_statement(self._of, statement, self._message, self._author)
-
-    def create_table_as(self, statement: CreateTableAs, rows: pa.Table) -> Snapshot | None:
-        """Make a table of rows, in one transaction."""
-        from livingdb.database.create_table_as import create_table_as
-
-        return create_table_as(self._of, statement, rows, self._message, self._author)
 
     def define_view(self, statement: ViewStatement) -> Snapshot | None:
         """Derive a view on the branch, or drop it."""
@@ -369,6 +357,12 @@ class TransactionScope(SnapshotScope):
     def write_transaction(self) -> Iterator[TransactionScope]:
         """The open transaction itself."""
         yield self
+
+    def create_table_as(self, statement: CreateTableAs, rows: pa.Table) -> bool:
+        """Make a table of rows; False if there is one and that is well."""
+        from livingdb.database.create_table_as import create_table_as
+
+        return create_table_as(self._transaction, statement, rows)
 
     def insert(self, table: str, data: object) -> None:
         """See `Transaction.insert`."""

@@ -15,6 +15,7 @@ from livingdb.derivation.stage_tables import definition_for
 from livingdb.engines.embedded.results import null_types_as_text
 from livingdb.engines.engine_choice import choose_engine, load_engine
 from livingdb.engines.portable.portability import PortableQuery, as_spark_types
+from livingdb.engines.portable.recursive_queries import find_recursion
 from livingdb.engines.request import Request, Source
 from livingdb.engines.tree_parts import TreeParts
 from livingdb.tables.recipe import Definition
@@ -63,7 +64,7 @@ class EmbeddedAnswers:
 
     def answer(self, ask: Ask, relations: Mapping[str, Relation]) -> pa.Table:
         """The rows a prepared query gives over these relations."""
-        from livingdb.engines.embedded.session import Session
+        from livingdb.engines.embedded.session import EmbeddedEngine, Session
 
         if ask not in _arrow_queries:
             _arrow_queries[ask] = arrow_query(ask.query)
@@ -75,6 +76,8 @@ class EmbeddedAnswers:
             known = _texts.get(ask)
             if known is None:
                 request = request_of(ask, relations)
+                if any(find_recursion(request.query)):
+                    return null_types_as_text(EmbeddedEngine().rows(request))
                 known = _texts[ask] = _Text(session.prepare_sql(request), request.portable)
             else:
                 for name, relation in relations.items():

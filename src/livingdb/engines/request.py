@@ -17,7 +17,7 @@ from livingdb.engines.written_query import WrittenQuery
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
 
-__all__ = ["Engine", "Request", "Source", "TableLocation"]
+__all__ = ["Engine", "Request", "Source", "TableLocation", "parameters_of"]
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,13 @@ class Request:
 
     def used_parameters(self) -> dict[str, object]:
         """The parameters the query uses."""
-        used = {str(node.this) for node in self.query.find_all(exp.Placeholder)}
-        return {name: self.parameters[name] for name in self.parameters if name in used}
+        return parameters_of(self.query, self.parameters)
+
+
+def parameters_of(query: exp.Expr, given: Mapping[str, object]) -> dict[str, object]:
+    """Those of the parameters that a query uses."""
+    used = {str(node.this) for node in query.find_all(exp.Placeholder)}
+    return {name: value for name, value in given.items() if name in used}
 
 
 class Engine(Protocol):

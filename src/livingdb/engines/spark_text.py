@@ -8,6 +8,8 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.generators.spark import SparkGenerator
 
+from livingdb.engines.portable.recursive_queries import MOST_LEVELS
+
 __all__ = ["spark_text"]
 
 
@@ -15,6 +17,14 @@ class _Generator(SparkGenerator):
     TRANSFORMS: ClassVar = {
         kind: how for kind, how in SparkGenerator.TRANSFORMS.items() if kind is not exp.WithinGroup
     }
+
+    def cte_sql(self, expression: exp.CTE) -> str:
+        """A named query, with MAX RECURSION LEVEL if it has one."""
+        written, levels = super().cte_sql(expression), expression.args.get(MOST_LEVELS)
+        if levels is None:
+            return written
+        alias = self.sql(expression, "alias")
+        return f"{alias} MAX RECURSION LEVEL {levels.name}{written.removeprefix(alias)}"
 
 
 class _Dialect(Spark):

@@ -27,6 +27,7 @@ __all__ = [
     "NUMBERS",
     "STRING",
     "TIMESTAMP",
+    "WITH_PLUS",
     "as_decimal",
     "cast_target_type",
     "common_type",
@@ -75,6 +76,8 @@ _NAMES = {
     exp.DataType.Type.TIMESTAMPLTZ: TIMESTAMP,
     exp.DataType.Type.TIMESTAMPNTZ: NTZ,
 }
+WITH_PLUS = "with_plus"
+"""A note on a number that is written `+ 1`, which Spark takes for one that is computed."""
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 NUMBERS = (*INTEGERS, "decimal", "float", "double")
 _TIMES = ("date", "timestamp_ntz", "timestamp")
@@ -129,13 +132,20 @@ def literal_type(node: exp.Literal) -> pa.DataType | None:
 
 
 def parameter_type(value: object) -> pa.DataType | None:
-    """The type of a parameter; None if Spark and DuckDB may take it differently."""
+    """The type PySpark gives a parameter; None if it has none, or DuckDB may differ.
+
+    A list is of what all its items are, none of them null.
+    """
     if isinstance(value, bool):
         return BOOLEAN
     if isinstance(value, int):
         return INT if -(2**31) <= value < 2**31 else BIGINT if -(2**63) <= value < 2**63 else None
     if isinstance(value, datetime.datetime):
-        return NTZ if value.tzinfo is None else TIMESTAMP
+        return TIMESTAMP
+    if isinstance(value, list):
+        kinds = {parameter_type(item) for item in value}
+        is_plain = len(kinds) == 1 and not kinds & {None, NULL}
+        return pa.list_(kinds.pop()) if is_plain else None
     if isinstance(value, decimal.Decimal):
         return _narrowest_decimal(value) if value.is_finite() else None
     plain = {float: DOUBLE, str: STRING, bytes: BINARY, datetime.date: DATE, type(None): NULL}
@@ -145,9 +155,11 @@ def parameter_type(value: object) -> pa.DataType | None:
 def _narrowest_decimal(value: decimal.Decimal) -> pa.DataType | None:
     """The narrowest decimal that holds the value."""
     parts = value.as_tuple()
-    scale = -parts.exponent if isinstance(parts.exponent, int) else 39
-    precision = max(len(parts.digits), scale)
-    return pa.decimal128(precision, scale) if precision <= 38 and scale >= 0 else None
+    if not isinstance(parts.exponent, int):
+        return None
+    scale = max(-parts.exponent, 0)
+    precision = max(len(parts.digits) + max(parts.exponent, 0), scale)
+    return pa.decimal128(precision, scale) if precision <= 38 else None
 
 
 def as_decimal(data_type: pa.DataType, node: exp.Expr | None = None) -> pa.DataType | None:
@@ -155,9 +167,11 @@ def as_decimal(data_type: pa.DataType, node: exp.Expr | None = None) -> pa.DataT
     kind = kind_of(data_type)
     if kind == "decimal":
         return data_type
-    while isinstance(node, (exp.Paren, exp.Neg)):
+    while isinstance(node, exp.Paren):
         node = node.this
-    if isinstance(node, exp.Literal):
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
+        node = node.this
+    if isinstance(node, exp.Literal) and not node.meta.get(WITH_PLUS):
         return _narrowest_decimal(decimal.Decimal(node.name))
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal):
         return None  # 1L and CAST(1 AS BIGINT) look the same, but have 1 and 20 digits

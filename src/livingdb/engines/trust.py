@@ -279,6 +279,9 @@ def _names_of_with(tokens: Sequence[tuple[str, str]]) -> set[int]:
             body = name + 1
             if tokens[body][1] == "(":
                 body = closing.get(body, len(tokens)) + 1
+            words = [token.casefold() for _, token in tokens[body : body + 3]]
+            if words == ["max", "recursion", "level"]:
+                body += 4
             if [token.casefold() for _, token in tokens[body : body + 2]] != ["as", "("]:
                 break
             found.add(name)

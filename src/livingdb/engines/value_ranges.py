@@ -228,7 +228,7 @@ def _time_bounds(value: object, zoned: bool) -> Bounds | None:
     if zoned and value.tzinfo is None:
         value = value.replace(tzinfo=datetime.UTC)
     if not zoned and value.tzinfo is not None:
-        return None
+        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
     return value, value, True
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from livingdb.errors import LivingDBError
 
-__all__ = ["brief_errors"]
+__all__ = ["brief_errors", "is_worker"]
 
 _HIDE = "SPARK_HIDE_TRACEBACK"
 
@@ -22,6 +22,11 @@ def brief_errors() -> Iterator[None]:
     try:
         yield
     except LivingDBError:
-        if os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER":
+        if is_worker():
             os.environ[_HIDE] = "1"
         raise
+
+
+def is_worker() -> bool:
+    """Whether this process is one that Spark started to run Python."""
+    return os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER"

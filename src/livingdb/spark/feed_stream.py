@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.open_database import open_database
-from livingdb.errors import InvalidData
+from livingdb.errors import InvalidData, LivingDBError
 from livingdb.graph.change_feed import FeedEntry, feed_entries
 from livingdb.graph.graph import Graph
 from livingdb.graph.refs import resolve
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
-__all__ = ["FeedStream", "step_bytes"]
+__all__ = ["FeedStream", "RefusedStream", "step_bytes"]
 
 _LOG_PAGE = 64
 
@@ -154,6 +154,32 @@ def _offset(position: int, row: SnapshotRow) -> dict[str, Any]:
 
 def _snapshot(graph: Graph, offset: Mapping[str, Any]) -> SnapshotRow:
     return resolve(graph, f"id:{offset['snapshot']}").snapshot
+
+
+class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream whose options were mistaken: whatever Spark asks it first, it says so."""
+
+    def __init__(self, error: LivingDBError):
+        self.error = error
+
+    @brief_errors()
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Where the stream would start."""
+        raise self.error
+
+    @brief_errors()
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """What would be there now."""
+        raise self.error
+
+    @brief_errors()
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the branch would be."""
+        raise self.error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows that nobody asks for."""
+        raise self.error
 
 
 def _count_option(options: Mapping[str, str], name: str) -> int | None:

@@ -31,9 +31,9 @@ from pyspark.sql.datasource import (
 )
 
 from livingdb.engines.range_text import RANGES_OPTION
-from livingdb.errors import InvalidData, NotFound
+from livingdb.errors import InvalidData, LivingDBError, NotFound
 from livingdb.spark.branch_option import BranchOption
-from livingdb.spark.brief_errors import brief_errors
+from livingdb.spark.brief_errors import brief_errors, is_worker
 from livingdb.spark.options import (
     check_known,
     check_partitions,
@@ -117,17 +117,25 @@ class LivingDBSource(DataSource):
 
         return told_names(self.pinned.columns)
 
-    # Not brief: Spark fails once more over a reader it does not have, and would tell that alone.
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Reads the change feed as it grows."""
-        from livingdb.spark.feed_stream import FeedStream
+        """Reads the change feed as it grows.
 
-        check_use(self.options, "readStream")
-        if not self.is_feed:
-            raise InvalidData(
-                'a stream of a table is its change feed: add .option("readChangeFeed", "true")'
-            )
-        return FeedStream(self.url, self.table, self.options, schema, self._told)
+        In Spark's process a mistake is told by a reader that refuses to begin: over one that it
+        does not get, Spark would fail once more.
+        """
+        from livingdb.spark.feed_stream import FeedStream, RefusedStream
+
+        try:
+            check_use(self.options, "readStream")
+            if not self.is_feed:
+                raise InvalidData(
+                    'a stream of a table is its change feed: add .option("readChangeFeed", "true")'
+                )
+            return FeedStream(self.url, self.table, self.options, schema, self._told)
+        except LivingDBError as error:
+            if not is_worker():
+                raise
+            return RefusedStream(error)
 
     @brief_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

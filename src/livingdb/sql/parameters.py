@@ -39,11 +39,20 @@ def bind_parameters(tree: exp.Expr, given: Parameters) -> dict[str, object]:
 
 
 def _python_value(value: Any) -> object:
-    """A scalar of NumPy or Arrow as the Python value it stands for."""
+    """What a value stands for: scalars of NumPy and Arrow are Python's, times without a zone UTC.
+
+    To PySpark a time without a zone is a moment, too, in the zone of its process; here every
+    process means the same by it.
+    """
     if hasattr(value, "as_py"):
-        return value.as_py()
-    is_scalar = hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0
-    return value.item() if is_scalar else value
+        return _python_value(value.as_py())
+    if hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0:
+        return _python_value(value.item())
+    if isinstance(value, datetime.datetime) and value.tzinfo is None:
+        return value.replace(tzinfo=datetime.UTC)
+    if isinstance(value, list):
+        return [_python_value(item) for item in value]
+    return bytes(value) if isinstance(value, bytearray) else value
 
 
 def parameter_values(given: Parameters) -> dict[str, object]:

@@ -70,10 +70,6 @@ class Scope(Protocol):
         """Change the schema; the snapshot that did, or None if there was nothing to do."""
         ...
 
-    def create_table_as(self, statement: CreateTableAs, rows: pa.Table) -> object | None:
-        """Make a table and fill it; None if there is one and that is well."""
-        ...
-
     def define_view(self, statement: ViewStatement) -> object | None:
         """Make or drop a view; its first snapshot, or None if there is none."""
         ...
@@ -89,6 +85,10 @@ class Writer(Scope, Protocol):
     @property
     def snapshot(self) -> object | None:
         """What it made, once the context has ended."""
+        ...
+
+    def create_table_as(self, statement: CreateTableAs, rows: pa.Table) -> bool:
+        """Make a table and fill it; False if there is one and that is well."""
         ...
 
     def insert(self, table: str, data: object) -> None:

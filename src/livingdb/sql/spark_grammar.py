@@ -10,6 +10,9 @@ from sqlglot import exp
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from livingdb.engines.portable.recursive_queries import MOST_LEVELS
+from livingdb.engines.spark_types import WITH_PLUS
+
 __all__ = ["WRITTEN_NAME", "WRITTEN_PLACE", "WRITTEN_UNIT", "SparkGrammar", "read_strings"]
 
 WRITTEN_NAME, WRITTEN_PLACE, WRITTEN_UNIT = "written_name", "written_place", "written_unit"
@@ -36,8 +39,10 @@ def _grouped(node: exp.Expr | None) -> exp.Expr | None:
 def _positive(parser: Any) -> exp.Expr | None:
     """`+ x`: the number it is, which for a text is another thing than the text."""
     operand = parser._parse_unary()
-    is_number = isinstance(operand, exp.Literal) and not operand.is_string
-    return operand if is_number else exp.Anonymous(this="positive", expressions=[operand])
+    if not isinstance(operand, exp.Literal) or operand.is_string:
+        return exp.Anonymous(this="positive", expressions=[operand])
+    operand.meta[WITH_PLUS] = True
+    return operand
 
 
 def _trunc(arguments: list[exp.Expr]) -> exp.Expr:
@@ -67,6 +72,8 @@ class SparkGrammar(SparkParser):
     """Spark with ANSI mode on: a cast that fails is an error, and operators bind as Spark's do."""
 
     STRICT_CAST = True
+    _names_query = False
+    """Whether the next name is one that WITH gives to a query."""
     UNARY_PARSERS: ClassVar = {**SparkParser.UNARY_PARSERS, TokenType.PLUS: _positive}
     FUNCTIONS: ClassVar = {
         **_known(SparkParser.FUNCTIONS),
@@ -98,6 +105,25 @@ class SparkGrammar(SparkParser):
         name = tokens[0].text.lower()
         call.meta[WRITTEN_NAME] = _IN_WORDS.get(name, name) if between else name
         return found
+
+    def _parse_cte(self) -> Any:
+        """A named query, with what MAX RECURSION LEVEL says after its name."""
+        self._names_query = True
+        made: Any = super()._parse_cte()
+        alias = None if made is None else made.args.get("alias")
+        if alias is not None and MOST_LEVELS in alias.args:
+            made.set(MOST_LEVELS, alias.args.pop(MOST_LEVELS))
+        return made
+
+    def _parse_table_alias(self, *given: Any, **how: Any) -> Any:
+        names_query, self._names_query = self._names_query, False
+        alias = super()._parse_table_alias(*given, **how)
+        if names_query and alias and self._match_text_seq("MAX", "RECURSION", "LEVEL"):
+            level = self._parse_number()
+            if level is None or not level.name.isdecimal():
+                self.raise_error("Expected a number of levels")
+            alias.args[MOST_LEVELS] = level
+        return alias
 
     def _parse_bitwise(self) -> exp.Expr | None:
         return self._parse_bits(0)

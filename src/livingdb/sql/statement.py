@@ -99,8 +99,11 @@ def _create_table_as(
 ) -> Result:
     """Make a table of the rows of a query, in one transaction."""
     found = execute(scope, statement.query, parameters, engine).to_arrow()
-    snapshot = scope.create_table_as(statement, found)
-    return Result(pa.table({}), snapshot, 0 if snapshot is None else found.num_rows)
+    with scope.write_transaction() as writer:
+        is_made = writer.create_table_as(statement, found)
+    if not is_made:
+        return Result(pa.table({}))
+    return Result(pa.table({}), writer.snapshot, found.num_rows)
 
 
 def _define(scope: Scope, text: str) -> Result:

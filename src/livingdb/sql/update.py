@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from livingdb.engines.unquoted_text import ASSIGNED
 from livingdb.errors import InvalidData, Unsupported
 from livingdb.sql.row_statements import StatementWriter, Target, known_column
 from livingdb.tables.schema import Column
@@ -52,7 +53,7 @@ def _query(
     """The keys of the rows, then the new values of the columns."""
     items: list[exp.Expr] = [target.column_node(column) for column in target.key]
     items += [values[c.name].copy() if c.name in values else target.column_node(c) for c in columns]
-    numbered = [exp.alias_(item, f"livingdb_c{at}") for at, item in enumerate(items)]
+    numbered = [exp.alias_(item, f"{ASSIGNED}{at}") for at, item in enumerate(items)]
     query = exp.select(*numbered).from_(target.table.copy())
     for part in ("where", "with_"):
         if tree.args.get(part) is not None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from sqlglot import exp
 
+import livingdb
 from livingdb.chunks.memory import MemoryStore
 from livingdb.engines.embedded.arrow_dataset import RowSetDataset
 from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
@@ -200,3 +202,18 @@ def test_the_engine_is_loaded_only_when_it_is_used() -> None:
         "assert not {'duckdb', 'sqlglot', 'pandas', 'polars'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_written_arrays_structs_and_maps_need_no_spark(tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "shop.ldb") as db:
+        main = db.branch("main")
+        columns = (
+            "tags ARRAY<STRING>, ns ARRAY<BIGINT>, place STRUCT<lat: DOUBLE>, m MAP<STRING, INT>"
+        )
+        main.sql(f"CREATE TABLE t (id INT PRIMARY KEY, {columns})")
+        values = "array('a', NULL), array(1, 2), named_struct('lat', 1.5D), map('a', 1)"
+        assert main.sql(f"INSERT INTO t VALUES (1, {values})").engine == "embedded"
+        assert main.sql("UPDATE t SET ns = array(id, 3)").engine == "embedded"
+        found = main.table("t").get(1)
+        kept = {"tags": ["a", None], "ns": [1, 3], "place": {"lat": 1.5}, "m": [("a", 1)]}
+        assert found == {"id": 1, **kept}

@@ -139,7 +139,9 @@ def test_types(expression: str, expected: pa.DataType) -> None:
         ("x", pa.string()),
         (b"x", pa.binary()),
         (datetime.date(2024, 1, 1), pa.date32()),
-        (datetime.datetime(2024, 1, 1), pa.timestamp("us")),
+        (datetime.datetime(2024, 1, 1), TIMESTAMP),
+        ([1, 2], pa.list_(pa.int32())),
+        (decimal.Decimal("1E+3"), pa.decimal128(4, 0)),
         (datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC), TIMESTAMP),
         (None, pa.null()),
     ],
@@ -148,7 +150,7 @@ def test_parameters_are_typed_by_their_values(value: object, expected: pa.DataTy
     assert type_of(":p", p=value) == expected
 
 
-@pytest.mark.parametrize("value", [decimal.Decimal("NaN"), [1], 2**70])
+@pytest.mark.parametrize("value", [decimal.Decimal("NaN"), [1, "a"], [], [None], {}, 2**70])
 def test_some_parameters_are_not_portable(value: object) -> None:
     assert "parameter" in str(found("SELECT :p AS v", p=value))
     assert "no value" in str(found("SELECT :q AS v"))

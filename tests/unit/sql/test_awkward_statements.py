@@ -24,6 +24,8 @@ REFUSED = {
     f"SELECT {'NOT ' * DEEP}TRUE": "nested too deeply",
     "SELECT * FROM t WHERE city = Oslo": "a text is written in quotes: 'Oslo'",
     "DELETE FROM t WHERE city IN (Oslo)": "a text is written in quotes: 'Oslo'",
+    "UPDATE t SET city = Oslo": "a text is written in quotes: 'Oslo'",
+    "INSERT INTO t (id, city) VALUES (9, Oslo)": "a text is written in quotes: 'Oslo'",
     "SELECT id FROM t WHERE id > city + Oslo": "no column 'Oslo'; near it are city$",
     "CREATE TEMP TABLE u (id INT)": "CREATE TEMP TABLE is not possible: nothing here is temporary",
     "CREATE OR REPLACE TEMPORARY VIEW v AS SELECT 1": "nothing here is temporary",

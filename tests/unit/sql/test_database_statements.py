@@ -222,10 +222,24 @@ def test_a_session_holds_a_branch_and_a_transaction(shop: Database) -> None:
     session.execute("UPDATE orders SET amount = 5 WHERE id = 8")
     assert rows_of(session, "SELECT amount FROM orders WHERE id = 8") == [{"amount": 5.0}]
     assert main.head == before
-    for text in ("BEGIN", "USE BRANCH dev", "CREATE BRANCH x", "CREATE TABLE t AS SELECT 1 AS a"):
+    for text in (
+        "BEGIN",
+        "USE BRANCH dev",
+        "CREATE BRANCH x",
+        "CREATE TABLE t (id INT PRIMARY KEY)",
+    ):
         with pytest.raises(livingdb.RuleViolation):
             session.execute(text)
+    assert (
+        session.execute("CREATE TABLE dear AS SELECT * FROM orders WHERE amount > 4").changed == 1
+    )
+    twice = "CREATE TABLE twice (PRIMARY KEY (city)) AS SELECT city FROM orders"
+    with pytest.raises(livingdb.DuplicateKey, match=r"rows have the key city='Oslo'"):
+        session.execute(twice)
+    assert rows_of(session, "SELECT id, amount FROM dear") == [{"id": 8, "amount": 5.0}]
     assert session.execute("COMMIT WORK").snapshot == main.head
+    assert main.table("dear").key == ("id",)
+    assert "twice" not in main.tables()
     assert main.head.parents == (before.id,)
     session.execute("START TRANSACTION")
     session.execute("DELETE FROM orders")

@@ -47,13 +47,18 @@ def test_positions_follow_the_text(main: BranchScope) -> None:
         None,
         decimal.Decimal("12.50"),
         datetime.date(2026, 1, 2),
-        datetime.datetime(2026, 1, 2, 3, 4, 5, 6),
         datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC),
         [1, 2, None],
     ],
 )
 def test_values_of_all_kinds(main: BranchScope, value: object) -> None:
     assert main.sql("SELECT ? AS v", [value]).to_arrow()["v"].to_pylist() == [value]
+
+
+def test_times_without_a_zone_are_utc(main: BranchScope) -> None:
+    given = datetime.datetime(2026, 1, 2, 3, 4, 5, 6)
+    (row,) = main.sql("SELECT ? AS v, CAST(? AS TIMESTAMP_NTZ) AS w", [given, given])
+    assert row == {"v": given.replace(tzinfo=datetime.UTC), "w": given}
 
 
 def test_scalars_of_other_libraries(main: BranchScope) -> None:

@@ -16,7 +16,7 @@ from livingdb.errors import InvalidData, Unsupported
 
 if TYPE_CHECKING:
     from livingdb import Branch
-    from livingdb.cli.import_sources import FileFormat, ImportSource
+    from livingdb.cli.import_sources import FileFormat, ImportSource, MixedColumn
 
 __all__ = ["import_files"]
 
@@ -131,12 +131,22 @@ def _notes(incoming: ImportSource, table: str, key: Sequence[str], is_guessed: b
     fields = TableSchema.of(incoming.schema, list(key)).arrow
     columns = ", ".join(f"{field.name} {type_name(field.type)}" for field in fields)
     why = ", which is unique and never null" if is_guessed else ""
-    mixed = [
-        f"warning: {name} is text: {strange:,} of {cells:,} cells are no numbers; "
-        f"--type {name}=double would take numbers alone"
-        for name, (strange, cells) in incoming.mixed_columns().items()
-    ]
+    mixed = [_mixed_note(column) for column in incoming.mixed_columns()]
     return [f"{table}: {columns}; key {', '.join(key)}{why}", *mixed]
+
+
+_WORDS = {"double": "numbers", "date": "dates", "timestamp": "timestamps", "uuid": "UUIDs"}
+
+
+def _mixed_note(column: MixedColumn) -> str:
+    """Why a column is text, and what would make it something else."""
+    name, words = column.name, _WORDS[column.kind]
+    if not column.strange:
+        return f"warning: {name} is text: {words} have no type of their own"
+    said = f"warning: {name} is text: {column.strange:,} of {column.cells:,} cells are no {words}"
+    if column.kind == "uuid":
+        return said
+    return f"{said}; --type {name}={column.kind} would take {words} alone"
 
 
 def _skipped_notes(incoming: ImportSource) -> list[str]:

@@ -11,6 +11,7 @@ from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.compiler.query_trees import output_name
 from livingdb.engines.portable.portability import PortableQuery, check_portability
 from livingdb.errors import InvalidData
+from livingdb.sql.table_names import is_cte
 
 if TYPE_CHECKING:
     from livingdb.derivation.compiler.query_compiler import Compiler, Environment
@@ -34,11 +35,12 @@ def build_full_query(
         clauses = [clause.copy() for clause in around.clauses]
         if own is not None:
             clauses += own.expressions
-        query.set("with_", exp.With(expressions=clauses))
+        recursive = None if own is None else own.args.get("recursive")
+        query.set("with_", exp.With(expressions=clauses, recursive=recursive))
     _name_items(query)
     reads: dict[str, Leaf] = {}
     for node in query.find_all(exp.Table):
-        if not isinstance(node.this, exp.Identifier) or _is_cte(node, query):
+        if not isinstance(node.this, exp.Identifier) or is_cte(node):
             continue
         leaf = compiler.leaf(node.name)
         reads[leaf.name] = leaf
@@ -49,20 +51,6 @@ def build_full_query(
         node.set("this", exp.to_identifier(leaf.name, quoted=True))
     columns = _column_names(query, list(reads.values()))
     return query, columns, list(reads.values())
-
-
-def _is_cte(table: exp.Table, query: exp.Query) -> bool:
-    """Whether a name in FROM is one of a WITH clause; a clause does not see itself."""
-    name = table.name.casefold()
-    within = []
-    above = table.parent
-    while above is not None:
-        within.append(above)
-        above = above.parent
-    return any(
-        clause.alias.casefold() == name and not any(clause is part for part in within)
-        for clause in query.find_all(exp.CTE)
-    )
 
 
 def _name_items(query: exp.Expr) -> None:

@@ -18,13 +18,14 @@ from livingdb.derivation.compiler.aggregates import (
     is_summable,
 )
 from livingdb.derivation.compiler.correlation import block_expression
-from livingdb.derivation.compiler.grouping_sets import SET, GroupingSets, is_grouping_call
+from livingdb.derivation.compiler.grouping_sets import SET, GroupingSets
 from livingdb.derivation.operators.additive_groups import AdditiveGroups, Slot
 from livingdb.derivation.operators.node import Leaf, Node
 from livingdb.derivation.operators.partitioned_block import PartitionedBlock
 from livingdb.derivation.operators.whole_group import WholeGroup
 from livingdb.derivation.plan import Unplannable
 from livingdb.derivation.weighted_rows import is_groupable
+from livingdb.engines.portable.grouping_sets import is_grouping_call
 
 if TYPE_CHECKING:
     from livingdb.derivation.compiler.select_clauses import SelectCompiler

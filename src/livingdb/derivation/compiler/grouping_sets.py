@@ -6,9 +6,8 @@ one that was there are in different groups, and there is no group at all without
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
 
 from sqlglot import exp
 
@@ -18,13 +17,14 @@ from livingdb.derivation.compiler.set_operations import Concat, spark_type_name
 from livingdb.derivation.operators.linear_block import LinearBlock
 from livingdb.derivation.operators.node import Node
 from livingdb.derivation.plan import Unplannable
+from livingdb.engines.portable.grouping_sets import read_sets
+from livingdb.engines.portable.signature_matching import NotPortable
 
-__all__ = ["SET", "GroupingSets", "grouping_sets", "is_grouping_call"]
+__all__ = ["SET", "GroupingSets", "grouping_sets"]
 
 SET = "s"
 """The column that says which set a group is of: Spark's grouping id, unless sets are alike."""
 _MOST_SETS = 64
-_Set = tuple[exp.Expr, ...]
 
 
 @dataclass(frozen=True)
@@ -115,62 +115,14 @@ def _cast(node: exp.Expr, name: str) -> exp.Expr:
     return exp.Cast(this=node, to=exp.DataType.build(name, "spark"))
 
 
-def is_grouping_call(node: exp.Expr) -> bool:
-    """Whether a node asks which columns are rolled up."""
-    return isinstance(node, (exp.Grouping, exp.GroupingId))
-
-
 def grouping_sets(group: exp.Group, resolve: Callable[[exp.Expr], exp.Expr]) -> GroupingSets | None:
     """The sets of a GROUP BY that has several; None if it is a plain one."""
-    analytics = (exp.Rollup, exp.Cube, exp.GroupingSets)
-    trailing = [v for k in ("rollup", "cube", "grouping_sets") for v in group.args.get(k) or ()]
-    plain = [resolve(part) for part in group.expressions if not isinstance(part, analytics)]
-    if any(value for key, value in group.args.items() if key in ("totals", "all")):
-        raise Unplannable("GROUPING_SETS")
-    if not trailing and len(plain) == len(group.expressions):
+    try:
+        found = read_sets(group, resolve)
+    except NotPortable:
+        raise Unplannable("GROUPING_SETS") from None
+    if found is None:
         return None
-    if trailing:
-        if len(trailing) > 1 or len(plain) != len(group.expressions):
-            raise Unplannable("GROUPING_SETS")
-        (last,) = trailing
-        given = last.expressions
-        sets = list(_sets(last, resolve)) if given else list(_rolled(last, [(p,) for p in plain]))
-        named = [plain, *sets]
-    else:
-        parts = [
-            list(_sets(part, resolve)) if isinstance(part, analytics) else [(resolve(part),)]
-            for part in group.expressions
-        ]
-        sets = [tuple(e for part in some for e in part) for some in product(*parts)]
-        named = [some for part in parts for some in part]
-    if not 0 < len(sets) <= _MOST_SETS:
+    if len(found.sets) > _MOST_SETS:
         raise Unplannable("GROUPING_SETS")
-    columns: list[exp.Expr] = []
-    for some in named:
-        columns += [column for column in dict.fromkeys(some) if column not in columns]
-    return GroupingSets(columns, [frozenset(columns.index(e) for e in some) for some in sets])
-
-
-def _sets(node: exp.Expr, resolve: Callable[[exp.Expr], exp.Expr]) -> Iterator[_Set]:
-    """The sets that a ROLLUP, a CUBE or GROUPING SETS stands for."""
-    if isinstance(node, exp.GroupingSets):
-        for part in node.expressions:
-            if isinstance(part, (exp.Rollup, exp.Cube, exp.GroupingSets)):
-                yield from _sets(part, resolve)
-            else:
-                yield _members(part, resolve)
-        return
-    yield from _rolled(node, [_members(part, resolve) for part in node.expressions])
-
-
-def _rolled(node: exp.Expr, parts: Sequence[_Set]) -> Iterator[_Set]:
-    """The sets of a ROLLUP or a CUBE of these parts, the largest first."""
-    for size in range(len(parts), -1, -1):
-        chosen = combinations(parts, size) if isinstance(node, exp.Cube) else [tuple(parts[:size])]
-        for some in chosen:
-            yield tuple(e for part in some for e in part)
-
-
-def _members(part: exp.Expr, resolve: Callable[[exp.Expr], exp.Expr]) -> _Set:
-    inner = part.expressions if isinstance(part, exp.Tuple) else [part.unnest()]
-    return tuple(resolve(each) for each in inner)
+    return GroupingSets(found.columns, found.sets)

@@ -22,6 +22,7 @@ from typing import Any
 
 from sqlglot import ErrorLevel, exp
 
+from livingdb.engines.embedded.grouping_sql import write_grouping_sets
 from livingdb.engines.embedded.spark_casts import cast_to_spark_type
 from livingdb.engines.embedded.typed_sql import needs_cast, rewrite_typed
 from livingdb.engines.portable.type_annotations import annotate_type, annotated_type
@@ -276,6 +277,7 @@ _REWRITERS: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Literal: _number,
     exp.Quantile: lambda node: _call("spark_percentile", node.this, node.args["quantile"]),
     exp.Right: lambda node: _call("spark_right", node.this, node.expression),
+    exp.Select: write_grouping_sets,
     exp.StrToTime: _moment,
     exp.StrToUnix: _seconds,
     exp.Substring: _substring,

@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from sqlglot import exp
 
 from livingdb.engines.embedded.duckdb_dialect import NotEmbedded, to_duckdb_sql
 from livingdb.engines.embedded.macros import MACROS
+from livingdb.engines.embedded.recursion import answer_recursion
 from livingdb.engines.embedded.results import as_stored_types, null_types_as_text
 from livingdb.engines.portable.portability import PortableQuery, as_spark_types
-from livingdb.engines.request import Request, Source
+from livingdb.engines.request import Request, Source, parameters_of
 from livingdb.engines.tree_parts import TreeParts, build_part, collect_parts
 from livingdb.engines.unquoted_text import quotes_hint
 from livingdb.errors import InvalidData, LivingDBError, NotFound, Unsupported
@@ -136,10 +138,19 @@ class Session:
         Finding out whether it is portable notes the types by which the text means what Spark
         means.
         """
+        return to_duckdb_sql(self._prepare(request))
+
+    def _prepare(self, request: Request) -> exp.Query:
         _ = request.portable
         for name, source in request.sources.items():
             self.register(_readable(source), name)
-        return to_duckdb_sql(request.query.copy())
+        return request.query.copy()
+
+    def answer(self, request: Request) -> pa.Table:
+        """The rows of a request, in types LivingDB stores."""
+        query = self._prepare(request)
+        answer_recursion(query, self, request.parameters)
+        return self.query(to_duckdb_sql(query), parameters_of(query, request.parameters))
 
     def columns(self, text: str, parameters: Mapping[str, object]) -> list[tuple[str, str]]:
         """Names and DuckDB types of the columns a query gives, without running it."""
@@ -190,7 +201,7 @@ class EmbeddedEngine:
         """The rows the query gives; in Spark's types, where they are known."""
         try:
             with Session() as session:
-                found = session.query(session.prepare_sql(request), request.used_parameters())
+                found = session.answer(request)
         except NoSuchColumn as error:
             hint = quotes_hint(request.query, error.column)
             raise NotFound(f"{error}{hint}") from None

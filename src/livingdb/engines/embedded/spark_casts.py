@@ -27,6 +27,11 @@ _NAMES = {
 
 def cast_to_spark_type(node: exp.Expr, target: pa.DataType) -> exp.Expr:
     """The node's result in Spark's type."""
+    return exp.Cast(this=node, to=exp.DataType.build(_name(target), "duckdb"))
+
+
+def _name(target: pa.DataType) -> str:
     kind = kind_of(target)
-    name = f"DECIMAL({target.precision}, {target.scale})" if kind == "decimal" else _NAMES[kind]
-    return exp.Cast(this=node, to=exp.DataType.build(name, "duckdb"))
+    if kind == "array":
+        return f"{_name(target.value_type)}[]"
+    return f"DECIMAL({target.precision}, {target.scale})" if kind == "decimal" else _NAMES[kind]

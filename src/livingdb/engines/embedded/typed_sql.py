@@ -208,8 +208,17 @@ def _values(node: exp.Values, target: pa.DataType) -> None:
                 item.replace(cast_to_spark_type(item.copy(), field.type))
 
 
+def _array(node: exp.Array, target: pa.DataType) -> None:
+    """The items in the type that they have in common."""
+    for item in node.expressions:
+        if annotated_type(item) not in (target.value_type, None, pa.null()):
+            item.replace(cast_to_spark_type(item.copy(), target.value_type))
+
+
 def _parameter(node: exp.Placeholder, target: pa.DataType) -> exp.Expr | None:
-    return cast_to_spark_type(node, target) if kind_of(target) == "decimal" else None
+    """The types that DuckDB does not see in a value."""
+    is_seen = kind_of(target) not in ("array", "decimal", "timestamp")
+    return None if is_seen else cast_to_spark_type(node, target)
 
 
 def _reverse(node: exp.Reverse, target: pa.DataType) -> exp.Expr:
@@ -254,6 +263,7 @@ _TYPED_REWRITERS: dict[type[exp.Expr], Callable[[Any, pa.DataType], exp.Expr | N
     exp.BitwiseOr: _arithmetic,
     exp.BitwiseXor: _arithmetic,
     exp.Anonymous: _anonymous,
+    exp.Array: _array,
     exp.Avg: _average,
     exp.Cast: _cast,
     exp.Ceil: _ceil_or_floor,

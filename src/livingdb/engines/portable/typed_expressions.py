@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.engines.portable.grouping_sets import Sets
 from livingdb.engines.portable.literal_arguments import LITERALS, is_time_literal
 from livingdb.engines.portable.signature_matching import (
     AGGREGATE_CALLS,
@@ -25,6 +26,7 @@ from livingdb.engines.portable.signature_matching import (
 from livingdb.engines.portable.signatures import CASTS, Signature
 from livingdb.engines.portable.type_annotations import annotate_type
 from livingdb.engines.spark_types import (
+    BIGINT,
     BINARY,
     BOOLEAN,
     DATE,
@@ -45,6 +47,8 @@ class Resolver(Protocol):
     """What an expression asks its query for."""
 
     parameters: Mapping[str, object]
+    sets: Sets | None
+    clause: str
 
     def column(self, node: exp.Column) -> pa.DataType:
         """The type of a column."""
@@ -135,7 +139,8 @@ class ExpressionTyper:
             if not fits(line, types, nodes):
                 continue
             result = line.result
-            made = result if isinstance(result, pa.DataType) else result(types, nodes)
+            written = [self._as_written(item) for item in nodes]
+            made = result if isinstance(result, pa.DataType) else result(types, written)
             if made is not None:
                 return made
         kinds = ", ".join(
@@ -147,6 +152,19 @@ class ExpressionTyper:
         if is_strict and not is_time and takes_none(lines, types, nodes):
             raise WrongKind(f"{name_of(node)} takes no {kinds}")
         raise NotPortable(f"{name_of(node)} of {kinds} may differ between engines")
+
+    def _as_written(self, node: exp.Expr) -> exp.Expr:
+        """A whole number that is a parameter as the literal that Spark puts in its place."""
+        if isinstance(node, exp.Paren):
+            return exp.Paren(this=self._as_written(node.this))
+        is_negative = isinstance(node, exp.Neg) and isinstance(node.this, exp.Placeholder)
+        place = node.this if is_negative else node
+        if not isinstance(place, exp.Placeholder):
+            return node.copy()
+        value = self._resolver.parameters.get(str(place.this))
+        if not isinstance(value, int) or isinstance(value, bool) or (is_negative and value < 0):
+            return node.copy()
+        return exp.Literal.number(-value if is_negative else value)
 
     def _interval_sum_type(self, node: exp.Binary) -> pa.DataType:
         """A day or moment and an interval."""
@@ -218,6 +236,44 @@ class ExpressionTyper:
         if kind_of(found) in ("array", "struct", "map"):
             raise NotPortable(f"{clause} of nested values may differ between engines")
         return found
+
+    def _grouping(self, node: exp.Grouping | exp.GroupingId) -> pa.DataType:
+        """Which columns of a group are rolled up; all of them in order, or one."""
+        sets = self._resolver.sets
+        is_inside = isinstance(node.find_ancestor(exp.AggFunc, exp.Query), exp.AggFunc)
+        if sets is None or is_inside or self._resolver.clause == "GROUP BY":
+            raise NotPortable(f"{name_of(node)} in this place may differ between engines")
+        self._types_of(node.expressions)
+        places = [sets.place(argument) for argument in node.expressions]
+        if isinstance(node, exp.Grouping):
+            if len(places) != 1 or places[0] is None:
+                raise NotPortable(f"{sql_excerpt(node)} asks for no column of GROUP BY")
+            return pa.int8()
+        if places and places != list(range(len(sets.columns))):
+            raise NotPortable(f"{sql_excerpt(node)} does not ask for the columns of GROUP BY")
+        return BIGINT
+
+    def _array(self, node: exp.Array) -> pa.DataType:
+        found = require_common(self._types_of(node.expressions), "array(…)")
+        if found == NULL:
+            raise NotPortable("an array of nothing is of no type")
+        return pa.list_(found)
+
+    def _struct(self, node: exp.Struct) -> pa.DataType:
+        if not all(isinstance(item, exp.PropertyEQ) for item in node.expressions):
+            raise NotPortable("a struct whose fields have no names may differ between engines")
+        names = [item.this.name for item in node.expressions]
+        types = self._types_of(item.expression for item in node.expressions)
+        is_clear = len({name.casefold() for name in names}) == len(names) > 0
+        if not is_clear or NULL in types:
+            raise NotPortable(f"{sql_excerpt(node)} may differ between engines")
+        return pa.struct(list(zip(names, types, strict=True)))
+
+    def _map(self, node: exp.VarMap) -> pa.DataType:
+        keys, values = (self.type_of(node.args[part]).value_type for part in ("keys", "values"))
+        if kind_of(keys) in ("array", "struct", "map", "float", "double"):
+            raise NotPortable(f"keys of {kind_of(keys)} may differ between engines")
+        return pa.map_(keys, values)
 
     def _column(self, node: exp.Column) -> pa.DataType:
         return self._resolver.column(node)
@@ -354,6 +410,7 @@ def _check_frame(spec: exp.WindowSpec | None) -> None:
 
 _TYPE_RULES: dict[type[exp.Expr], Callable[[Any, Any], pa.DataType]] = {
     exp.Alias: lambda self, node: self.type_of(node.this),
+    exp.Array: ExpressionTyper._array,
     exp.Between: ExpressionTyper._between,
     exp.Boolean: lambda self, node: BOOLEAN,
     exp.Case: ExpressionTyper._case,
@@ -362,6 +419,8 @@ _TYPE_RULES: dict[type[exp.Expr], Callable[[Any, Any], pa.DataType]] = {
     exp.Dot: ExpressionTyper._field,
     exp.Exists: ExpressionTyper._exists,
     exp.Filter: ExpressionTyper._filter,
+    exp.Grouping: ExpressionTyper._grouping,
+    exp.GroupingId: ExpressionTyper._grouping,
     exp.HexString: lambda self, node: BINARY,
     exp.If: ExpressionTyper._if,
     exp.In: ExpressionTyper._in,
@@ -371,7 +430,9 @@ _TYPE_RULES: dict[type[exp.Expr], Callable[[Any, Any], pa.DataType]] = {
     exp.Null: lambda self, node: NULL,
     exp.Paren: lambda self, node: self.type_of(node.this),
     exp.Placeholder: ExpressionTyper._parameter,
+    exp.Struct: ExpressionTyper._struct,
     exp.Subquery: ExpressionTyper._scalar,
     exp.TryCast: ExpressionTyper._cast,
+    exp.VarMap: ExpressionTyper._map,
     exp.Window: ExpressionTyper._window,
 }

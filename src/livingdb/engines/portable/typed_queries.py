@@ -7,6 +7,12 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.engines.portable.grouping_sets import Sets, expressions_of, sets_of
+from livingdb.engines.portable.recursive_queries import (
+    find_recursion,
+    own_tables,
+    recursion_of,
+)
 from livingdb.engines.portable.signature_matching import NotPortable, sql_excerpt
 from livingdb.engines.portable.type_annotations import annotate_type
 from livingdb.engines.portable.typed_expressions import ExpressionTyper, require_common
@@ -24,6 +30,7 @@ _SELECT = (
     "with_", "expressions", "from_", "joins", "where", "group", "having", "order", "limit",
     "offset", "distinct",
 )  # fmt: skip
+_GROUP = ("expressions", "rollup", "cube", "grouping_sets")
 _JOINS = {
     ("", ""), ("", "INNER"), ("", "CROSS"), ("LEFT", ""), ("LEFT", "OUTER"), ("RIGHT", ""),
     ("RIGHT", "OUTER"), ("FULL", ""), ("FULL", "OUTER"), ("LEFT", "SEMI"), ("LEFT", "ANTI"),
@@ -66,13 +73,36 @@ class _QueryTyper:
         clause = query.args.get("with_")
         if clause is None:
             return self
-        if clause.args.get("recursive"):
-            raise NotPortable("WITH RECURSIVE may differ between engines")
+        if clause.args.get("recursive") and query.parent is not None:
+            raise NotPortable("WITH RECURSIVE inside a query may differ between engines")
+        recursive = list(find_recursion(clause)) if clause.args.get("recursive") else []
         inner = _QueryTyper(self._tables, self._parameters)
         for part in clause.expressions:
-            named = _aliased_columns(inner.columns(part.this), part.args.get("alias"))
+            is_recursive = any(part is each for each in recursive)
+            first = recursion_of(part).anchor if is_recursive else part.this
+            named = _aliased_columns(inner.columns(first), part.args.get("alias"))
             inner._tables[part.alias.casefold()] = named
+            if is_recursive:
+                annotate_type(part, pa.struct(named))
+                inner._check_step(part, named)
         return inner
+
+    def _check_step(self, part: exp.CTE, first: Sequence[Column]) -> None:
+        """`NotPortable` if what a recursive query makes of its rows is not plainly alike."""
+        step = recursion_of(part).step
+        for key in ("group", "having", "order", "limit", "offset", "with_"):
+            if step.args.get(key) is not None:
+                raise NotPortable(f"{key.strip('_').upper()} in a recursive query may differ")
+        if step.find(exp.AggFunc, exp.Window) is not None:
+            raise NotPortable("aggregates and windows in a recursive query are not Spark's")
+        joins = step.args.get("joins") or ()
+        plain = [join for join in joins if not join.side and join.kind not in ("SEMI", "ANTI")]
+        places = {id(place) for place in (step.args.get("from_"), *plain)}
+        is_turned = any(join.side.upper() in ("RIGHT", "FULL") for join in joins)
+        if is_turned or any(id(table.parent) not in places for table in own_tables(part, step)):
+            raise NotPortable("a recursive query reads itself in a place that may differ")
+        if [kind for _, kind in self.columns(step)] != [kind for _, kind in first]:
+            raise NotPortable("the parts of a recursive query are of different types")
 
     def _set_operation_columns(self, query: exp.SetOperation) -> list[Column]:
         parts = ("with_", "this", "expression", "distinct", "order", "limit", "offset")
@@ -103,6 +133,7 @@ class _QueryTyper:
         if where is not None:
             visible.clause = "WHERE"
             expressions.check_condition(where.this, "WHERE")
+        visible.sets = sets_of(query)
         visible.clause = "SELECT"
         found: list[Column] = []
         for item in query.expressions:
@@ -190,8 +221,10 @@ class _QueryTyper:
         group, having = query.args.get("group"), query.args.get("having")
         visible.clause = "GROUP BY"
         if group is not None:
-            _check_parts(group, ("expressions",), "this way to group")
-            for part in group.expressions:
+            _check_parts(group, _GROUP, "this way to group")
+            if visible.sets is not None:
+                _check_sets(query, visible.sets)
+            for part in expressions_of(group):
                 if not _is_place(part, width):
                     expressions.key_type(part, "GROUP BY")
         visible.clause = "HAVING"
@@ -220,6 +253,13 @@ class _QueryTyper:
                 raise NotPortable(f"{part.upper()} takes a number here")
             if order is None and query.parent is not None:
                 raise NotPortable(f"{part.upper()} without ORDER BY inside a query takes any rows")
+
+
+def _check_sets(query: exp.Select, sets: Sets) -> None:
+    """`NotPortable` for sets whose columns are not as many as they are written."""
+    written = sets_of(query, by_alias=False)
+    if not sets.columns or written is None or len(written.columns) != len(sets.columns):
+        raise NotPortable("sets of these columns may differ between engines")
 
 
 def _name(item: exp.Expr) -> str:

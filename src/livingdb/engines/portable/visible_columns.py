@@ -9,6 +9,7 @@ from typing import TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.engines.portable.grouping_sets import Sets
 from livingdb.engines.portable.signature_matching import NoColumn, NotPortable, sql_excerpt
 from livingdb.engines.portable.typed_expressions import field_type
 from livingdb.engines.portable.unknown_names import is_unknown_name
@@ -45,6 +46,7 @@ class VisibleColumns:
         self.sources = sources
         self.clause = "FROM"
         self.is_bare = False
+        self.sets: Sets | None = None
         self._outer = outer
         self._inner = inner
         self._aliases: dict[str, tuple[exp.Expr, pa.DataType]] = {}

@@ -10,7 +10,6 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from livingdb.engines.spark.parallelism import parallelism
 from livingdb.engines.tree_parts import TreeParts
 from livingdb.engines.trust import text_for_spark
 from livingdb.engines.value_ranges import Ranges
-from livingdb.errors import InvalidData, LivingDBError, Untrusted
+from livingdb.errors import InvalidData, LivingDBError, Unsupported, Untrusted
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
 
@@ -136,13 +135,13 @@ class SparkEngine:
         schema = source.schema
         found = {name: ranges for name, ranges in source.ranges.items() if name in schema.names}
         times = [name for name in found if pa.types.is_timestamp(schema.field(name).type)]
-        if times and not self._has_utc(request):
+        if times and not self._has_utc():
             found = {name: ranges for name, ranges in found.items() if name not in times}
         return found
 
-    def _has_utc(self, request: Request) -> bool:
-        """Whether times without a zone are UTC: where they are read now, and none is local."""
-        if _is_remote(self.session) or any(map(_is_local_time, request.used_parameters().values())):
+    def _has_utc(self) -> bool:
+        """Whether times without a zone are UTC, where they are read now."""
+        if _is_remote(self.session):
             return False
         return self.session.conf.get("spark.sql.session.timeZone") == "UTC"
 
@@ -150,11 +149,6 @@ class SparkEngine:
 def _is_remote(thing: Any) -> bool:
     """Whether frames are understood when they run, and not when they are made."""
     return ".connect." in type(thing).__module__
-
-
-def _is_local_time(value: object) -> bool:
-    """Whether PySpark takes the value to be in the zone of this process."""
-    return isinstance(value, datetime) and value.tzinfo is None
 
 
 def _mentioned_columns(query: exp.Query, columns: list[str]) -> list[str]:
@@ -200,6 +194,10 @@ def _translate_spark_errors() -> Iterator[None]:
         raise InvalidData(_first_line(error)) from None
     except (PySparkException, Py4JError) as error:
         raise InvalidData(f"Spark: {_first_line(error)}") from error
+    except pa.ArrowException as error:
+        raise Unsupported(
+            f"a column of Spark's answer cannot be read: {_first_line(error)}; cast it to string"
+        ) from error
 
 
 @contextmanager
