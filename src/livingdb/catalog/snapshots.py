@@ -79,6 +79,7 @@ class Snapshots:
         self._queries = queries
         self._by_sequence: OrderedDict[int, SnapshotRow] = OrderedDict()
         self._by_address: dict[Address, int] = {}
+        self._newest = 0
         self._verified = 0
 
     def find(self, address: Address) -> SnapshotRow | None:
@@ -184,7 +185,7 @@ class Snapshots:
         None of them is a parent of another.
         """
         values = [self._values(each) for each in made]
-        numbers = _rows.insert_numbered(connection, values)
+        numbers = _rows.insert_numbered(connection, values, self._newest)
         numbered = zip(numbers, values, strict=True)
         return [_row((number, *row.values())) for number, row in numbered]
 
@@ -210,6 +211,7 @@ class Snapshots:
         self._remember(row)
 
     def _remember(self, row: SnapshotRow) -> SnapshotRow:
+        self._newest = max(self._newest, row.sequence)
         self._by_sequence[row.sequence] = row
         self._by_address[row.address] = row.sequence
         while len(self._by_sequence) > _KEPT:
