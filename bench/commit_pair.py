@@ -1,4 +1,4 @@
-"""What a small commit costs, beside another version of LivingDB: `python -m bench.commit_pair PATH`.
+"""What a small commit costs beside another version: `python -m bench.commit_pair PATH`.
 
 PATH is the folder of the other version's source tree.  Two processes commit by turns, one commit
 each, on databases of their own, so that whatever else the machine does falls on both.  The medians

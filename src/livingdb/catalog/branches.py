@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import (
@@ -98,6 +99,7 @@ def _by_ids(count: int) -> PreparedStatement:
 
 
 _SEEN = (*_branches.columns, DIGEST)
+_seen_values = attrgetter(*_SEEN)
 _MOVE = Swap(_branches, ("head", "position", "chain"), _epoch == bindparam("epoch"))
 _of_branch = _log.c.branch == bindparam("branch")
 _newest_first = select(_log).where(_of_branch).order_by(_log.c.position.desc())
@@ -348,7 +350,7 @@ class Branches:
         ]
         changes = [
             (
-                {name: getattr(branch, name) for name in _SEEN},
+                dict(zip(_SEEN, _seen_values(branch), strict=True)),
                 {"head": head, "position": line["position"], "chain": line[DIGEST]},
                 {"epoch": branch.epoch},
             )

@@ -57,7 +57,9 @@ class SealedRows:
 
     def digest(self, values: Sequence[Any]) -> bytes:
         """What shows that nobody changed or moved a row, whose values are in the table's order."""
-        return blake3(ascii(tuple(values)).encode(), key=self._key).digest(DIGEST_BYTES)
+        if type(values) is not tuple:
+            values = tuple(values)
+        return blake3(ascii(values).encode(), key=self._key).digest(DIGEST_BYTES)
 
     def is_sound(self, row: Sequence[Any]) -> bool:
         """Whether a row is as it was written; its digest is its last value."""
