@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import (
@@ -127,6 +128,7 @@ def _sum_of_positions(count: int) -> PreparedStatement:
 
 
 _SEEN = (*_branches.columns, DIGEST)
+_seen_values = attrgetter(*_SEEN)
 _MOVE = Swap(_branches, ("head", "position", "chain"), _epoch == bindparam("epoch"))
 _of_branch = _log.c.branch == bindparam("branch")
 _newest_first = select(_log).where(_of_branch).order_by(_log.c.position.desc())
@@ -416,7 +418,7 @@ class Branches:
             for position, stop in enumerate(stops, branch.position + 1):
                 made.append(log_line(branch.number, position, *stop, chain))
                 chain = made[-1][DIGEST]
-            seen = {name: getattr(branch, name) for name in _SEEN}
+            seen = dict(zip(_SEEN, _seen_values(branch), strict=True))
             new = {"head": stops[-1][0], "position": branch.position + len(stops), "chain": chain}
             changes.append((seen, new, {"epoch": branch.epoch}))
         if _MOVE.run(connection, changes) != len(ways):

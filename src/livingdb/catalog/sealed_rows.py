@@ -13,11 +13,14 @@ compares its digest and writes the new one, so that damage is never sealed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 from blake3 import blake3
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, select, text
+from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog.sql.insert import insert_into
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
@@ -47,13 +50,16 @@ class SealedRows:
         self.columns = tuple(column.name for column in table.c if column.name != DIGEST)
         self.key = tuple(column.name for column in table.primary_key)
         self._key = blake3(f"livingdb catalog row: {table.name}".encode()).digest()
+        self._in_order: Callable[[Values], tuple[Any, ...]] = itemgetter(*self.columns)
         self._insert = PreparedStatement(table.insert())
 
     # --- digests -----------------------------------------------------------------------------
 
     def digest(self, values: Sequence[Any]) -> bytes:
         """What shows that nobody changed or moved a row, whose values are in the table's order."""
-        return blake3(ascii((*values,)).encode(), key=self._key).digest(DIGEST_BYTES)
+        if type(values) is not tuple:
+            values = tuple(values)
+        return blake3(ascii(values).encode(), key=self._key).digest(DIGEST_BYTES)
 
     def is_sound(self, row: Sequence[Any]) -> bool:
         """Whether a row is as it was written; its digest is its last value."""
@@ -90,7 +96,7 @@ class SealedRows:
 
     def seal(self, values: Values) -> dict[str, Any]:
         """A row with its digest."""
-        return {**values, DIGEST: self.digest([values[name] for name in self.columns])}
+        return {**values, DIGEST: self.digest(self._in_order(values))}
 
     def place(self, values: Sequence[Any]) -> str:
         """How messages name a row: its table and its primary key."""
@@ -108,10 +114,23 @@ class SealedRows:
         if rows:
             self._insert.run_many(connection, rows)
 
-    def insert_numbered(self, connection: Connection, rows: Sequence[Values]) -> list[int]:
-        """Add rows whose key is a number that is given now; the numbers, in their order."""
+    def insert_numbered(
+        self, connection: Connection, rows: Sequence[Values], newest: int = 0
+    ) -> list[int]:
+        """Add rows whose key is a number that is given now; the numbers, in their order.
+
+        `newest` is the greatest number that the caller knows, of a table whose rows never go: if
+        it is that indeed, nobody has to ask for it.
+        """
+        if newest and connection.dialect.name == "sqlite":
+            with suppress(IntegrityError):
+                return self._insert_with(connection, rows, _after(newest, len(rows)))
+        return self._insert_with(connection, rows, self._next_numbers(connection, len(rows)))
+
+    def _insert_with(
+        self, connection: Connection, rows: Sequence[Values], numbers: list[int]
+    ) -> list[int]:
         (name,) = self.key
-        numbers = self._next_numbers(connection, len(rows))
         numbered = zip(numbers, rows, strict=True)
         self.insert(connection, [{name: number, **row} for number, row in numbered])
         return numbers
@@ -175,11 +194,10 @@ class SealedRows:
     def _next_numbers(self, connection: Connection, count: int) -> list[int]:
         """Numbers that no row has or ever had."""
         (name,) = self.key
-        statement = _numbers(self.table.name, name, connection.dialect.name)
+        statement = _numbers(self.table, name, connection.dialect.name)
         found = statement.fetch(connection, {"count": count})
         if connection.dialect.name == "sqlite":  # whose one writer we are
-            last = found[0][0]
-            return list(range(last + 1, last + count + 1))
+            return _after(found[0][0], count)
         return sorted(number for (number,) in found)
 
 
@@ -207,6 +225,10 @@ class Swap:
 def sealed_tables(tables: Iterable[Table]) -> list[SealedRows]:
     """Those of the tables whose rows have digests."""
     return [SealedRows(table) for table in tables if DIGEST in table.c]
+
+
+def _after(number: int, count: int) -> list[int]:
+    return list(range(number + 1, number + count + 1))
 
 
 def _shown_key(values: Iterable[Any]) -> str:
@@ -243,12 +265,14 @@ def _insert_or_replace(table: Table, dialect: str) -> PreparedStatement:
 
 
 @cache
-def _numbers(table: str, column: str, dialect: str) -> PreparedStatement:
+def _numbers(table: Table, column: str, dialect: str) -> PreparedStatement:
     """What asks for the last number that was given, or, where many write, for new ones."""
-    if dialect == "sqlite":
+    there = f"SELECT coalesce(max({column}), 0) FROM {table}"
+    if dialect == "sqlite" and table.dialect_options["sqlite"]["autoincrement"]:
         given = f"SELECT seq FROM sqlite_sequence WHERE name = '{table}'"
-        there = f"SELECT max({column}) FROM {table}"
-        words = f"SELECT max(coalesce(({given}), 0), coalesce(({there}), 0))"
+        words = f"SELECT max(coalesce(({given}), 0), ({there}))"
+    elif dialect == "sqlite":  # whose rows never go
+        words = there
     else:
         sequence = f"pg_get_serial_sequence('{table}', '{column}')"
         words = f"SELECT nextval({sequence}) FROM generate_series(1, :count)"

@@ -81,6 +81,7 @@ class Snapshots:
         self._queries = queries
         self._by_sequence: OrderedDict[int, SnapshotRow] = OrderedDict()
         self._by_address: dict[Address, int] = {}
+        self._newest = 0
         self._verified = 0
 
     def find(self, address: Address) -> SnapshotRow | None:
@@ -199,7 +200,7 @@ class Snapshots:
         already, where they have more than one ancestor among them.
         """
         values = [self._values(each, beside) for each in made]
-        numbers = _rows.insert_numbered(connection, values)
+        numbers = _rows.insert_numbered(connection, values, self._newest)
         numbered = zip(numbers, values, strict=True)
         return [_row((number, *row.values())) for number, row in numbered]
 
@@ -228,6 +229,7 @@ class Snapshots:
         self._remember(row)
 
     def _remember(self, row: SnapshotRow) -> SnapshotRow:
+        self._newest = max(self._newest, row.sequence)
         self._by_sequence[row.sequence] = row
         self._by_address[row.address] = row.sequence
         while len(self._by_sequence) > _KEPT:
