@@ -52,7 +52,7 @@ _ON_SPARK = ("tests/cli/test_demo.py", "tests/docs/test_snippets.py", "tests/spa
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """With `-n auto`: half as many again as there are cores, since a third of the time is waiting."""
+    """With `-n auto`: half as many again as there are cores, since much of the time is waiting."""
     cores = len(os.sched_getaffinity(0))
     return cores + cores // 2
 
