@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.define_view import views_at
 from livingdb.errors import NotFound
+from livingdb.evolution.masked_history import is_behind_mask
 from livingdb.graph.graph import tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.tables.schema import TableSchema
@@ -26,10 +29,13 @@ Own: TypeAlias = "Mapping[str, Mapping[str, TableSchema]]"
 """Tables by name, by branch."""
 
 
-def information_table(database: Database, name: str, own: Own | None = None) -> pa.Table:
+def information_table(
+    database: Database, name: str, at: SnapshotRow, branch: str | None, own: Own | None = None
+) -> pa.Table:
     """One of its tables, over the heads of all branches; some branches have tables of their `own`.
 
-    Those are what an open transaction sees of its branch.
+    Those are what an open transaction sees of its branch.  It is asked for at a snapshot of a
+    `branch`: behind a mask, the defaults of other branches are not told, as they are not masked.
     """
     found = _TABLES.get(name)
     if found is None:
@@ -37,7 +43,7 @@ def information_table(database: Database, name: str, own: Own | None = None) -> 
             f"there is no information_schema.{name}; there are: {', '.join(sorted(_TABLES))}"
         )
     make, columns = found
-    rows = sorted(make(_Described(database, own or {})), key=lambda row: row[:3])
+    rows = sorted(make(_Described(database, at, branch, own or {})), key=lambda row: row[:3])
     values = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
     arrays = [
         pa.array(list(each), pa.int64() if column.endswith("position") else pa.string())
@@ -51,7 +57,14 @@ class _Described:
     """What there is to be told of."""
 
     database: Database
+    at: SnapshotRow
+    branch: str | None
     own: Own
+
+    @cached_property
+    def is_behind_mask(self) -> bool:
+        """Whether it is told through a branch that is masked."""
+        return is_behind_mask(self.database._graph, [self.at])
 
     def schemas(self) -> Iterator[tuple[str, str, TableSchema]]:
         """Every branch, table and schema that people see."""
@@ -80,8 +93,9 @@ def _tables(there: _Described) -> Iterator[Row]:
 
 def _columns(there: _Described) -> Iterator[Row]:
     for branch, table, schema in there.schemas():
+        is_told = branch == there.branch or not there.is_behind_mask
         for position, column in enumerate(schema.visible_columns, 1):
-            default = None if column.default is None else str(column.default)
+            default = str(column.default) if is_told and column.default is not None else None
             is_nullable = column.nullable and column.name not in schema.key
             yield (
                 *(CATALOG, branch, table, column.name, position, default),

@@ -163,7 +163,7 @@ class SnapshotScope:
         """One of the tables of `information_schema`."""
         from livingdb.database.information_schema import information_table
 
-        return information_table(self._names, name)
+        return information_table(self._names, name, self._row, self.branch)
 
     def run(self, statement: DatabaseStatement) -> Snapshot | None:
         """Refused: what is done to branches, tags and syncs is done from a branch."""
@@ -342,7 +342,7 @@ class TransactionScope(SnapshotScope):
             work.other_reads.has_schemas = True
         called = self._moment.branches.by_ids([work.branch.id])[work.branch.id].name
         own = {table: work.schema(table) for table in work.tables()}
-        return information_table(self._names, name, {called: own})
+        return information_table(self._names, name, self._row, called, {called: own})
 
     def location(self, name: str, ref: str | None = None) -> TableLocation | None:
         """Nowhere yet, unless it is at another ref, of which nobody has to know what is read."""

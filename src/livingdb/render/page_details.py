@@ -16,13 +16,14 @@ a snapshot has only the tables that are not as in its first parent.
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.database.database import Database
 from livingdb.errors import LivingDBError
+from livingdb.evolution.masked_history import is_behind_mask
 from livingdb.graph.diff import count_changes
 from livingdb.graph.names import is_hidden
 from livingdb.graph.version_lineage import common_version
@@ -36,6 +37,8 @@ _SECONDS = 2.0
 _COUNTED_ROWS = 100_000
 _COMPARED_ROWS = 10_000
 _TEXT_LIMIT = 4_000
+_DEFAULTS = frozenset({"default", "defaults"})
+"""Where schema changes say the defaults of columns."""
 _Tables = Mapping[str, Address]
 
 
@@ -67,6 +70,9 @@ class _DetailsCollector:
         self.among = {row.sequence for row in rows}
         self.counted_from = len(rows) - diffs
         self.deadline = clock.monotonic() + _SECONDS
+        oldest = (row for row in rows if row.first not in self.among)
+        self.unsaid = _DEFAULTS if is_behind_mask(self.graph, oldest) else frozenset[str]()
+        """What edges do not say: beside what is masked, defaults, as those of sources are not."""
         self.definitions: dict[Address, int] = {}
         self.described: list[dict[str, Any]] = []
         self.versions: dict[Address, int] = {}
@@ -102,7 +108,7 @@ class _DetailsCollector:
         changed = {n: new.get(n) for n in {**old, **new} if old.get(n) != new.get(n)}
         named = new if is_whole else changed
         found: dict[str, Any] = {
-            "edge": _shorten_texts(record.edge.to_json()),
+            "edge": _shorten_texts(record.edge.to_json(), self.unsaid),
             "parents": [parent.hex() for parent in record.parents],
             "tables": {
                 name: None if address is None else self._version(address, at, old.get(name))
@@ -207,17 +213,22 @@ def _visible_tables(tables: _Tables) -> dict[str, Address]:
     return {name: address for name, address in tables.items() if not is_hidden(name)}
 
 
-def _shorten_texts(value: Any) -> Any:
-    """Plain values with long texts cut, so that a page stays small."""
+def _shorten_texts(value: Any, unsaid: Set[str]) -> Any:
+    """Plain values with long texts cut, so that a page stays small.
+
+    Of schema changes some things are left `unsaid`, and of masks the key, which is a secret.
+    """
     if isinstance(value, str):
         return value if len(value) <= _TEXT_LIMIT else value[:_TEXT_LIMIT] + "…"
     if isinstance(value, Mapping):
-        is_mask = value.get("change") == "MaskColumn"  # whose key is a secret
+        left_out = unsaid if "change" in value else frozenset[str]()
+        if value.get("change") == "MaskColumn":
+            left_out = left_out | {"key"}
         return {
-            str(name): _shorten_texts(item)
+            str(name): _shorten_texts(item, unsaid)
             for name, item in value.items()
-            if not (is_mask and name == "key")
+            if name not in left_out
         }
     if isinstance(value, (list, tuple)):
-        return [_shorten_texts(item) for item in value]
+        return [_shorten_texts(item, unsaid) for item in value]
     return value

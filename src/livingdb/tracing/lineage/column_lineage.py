@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 
@@ -10,7 +10,7 @@ from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import SyncRow
 from livingdb.derivation.column_lineage.sync_columns import SourceColumn, SyncColumns
 from livingdb.derivation.view import KIND
-from livingdb.evolution.changes.mask_column import MaskColumn
+from livingdb.evolution.masked_history import has_mask
 from livingdb.graph.graph import Graph
 from livingdb.tracing.lineage.target import Target, makers, target_of, visible_columns
 
@@ -122,13 +122,6 @@ def unmasked_places(graph: Graph, target: Target, base: bool) -> frozenset[Place
     return frozenset((r.branch, r.table, r.column) for r in reached if not r.masked)
 
 
-def _has_mask(spec: object) -> bool:
-    """Whether a mask is among the schema changes of a sync."""
-    if isinstance(spec, Mapping):
-        return spec.get("change") == MaskColumn.__name__ or any(map(_has_mask, spec.values()))
-    return isinstance(spec, list | tuple) and any(map(_has_mask, spec))
-
-
 class _Search:
     """Follows columns from derived objects to what they were made from."""
 
@@ -160,7 +153,7 @@ class _Search:
             sync = self.makers.get(here)
             if here in seen or sync is None or (here != branch and not self._sync_columns(here)):
                 continue
-            if _has_mask(sync.spec):
+            if has_mask(sync.spec):
                 return True
             seen.add(here)
             waiting += sync.sources

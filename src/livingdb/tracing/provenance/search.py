@@ -7,7 +7,7 @@ a history is, at most so many snapshots are looked at.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.derivation.view import View
 from livingdb.errors import LivingDBError
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.ancestry import first_parents
 from livingdb.graph.edge_ends import AT, source_names
 from livingdb.graph.graph import Graph
@@ -173,7 +174,7 @@ class _Search:
             tuple(self._heads.get(row.sequence, ())),
             tuple(self._tags.get(row.sequence, ())),
             self._tables(row),
-            tuple(_titles(details.get("changes", ()))),
+            tuple(SchemaChange.from_json(data).title for data in details.get("changes", ())),
             self._causes.sync_name(edge),
             str(details.get("direction", "")),
             str(details.get("query") or ("" if view is None else view.text)),
@@ -217,16 +218,6 @@ class _Search:
         counts = recipe.counts
         found = {"inserted": counts.inserted, "updated": counts.updated, "deleted": counts.deleted}
         return {what: count for what, count in found.items() if count}
-
-
-def _titles(changes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Schema changes as a line each: `AddColumn orders vat`."""
-    return [" ".join([str(data.get("change")), *_texts(data)[:2]]) for data in changes]
-
-
-def _texts(data: Mapping[str, Any]) -> list[str]:
-    parts = [value for name, value in data.items() if name not in ("change", "id")]
-    return [part for part in parts if isinstance(part, str)]
 
 
 def _conditions(given: object) -> dict[str, Any]:
