@@ -6,6 +6,7 @@ starts no thread, so that forking it is safe.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import os
@@ -40,6 +41,7 @@ WARM = (
     "sqlalchemy.dialects.sqlite",
 )
 _ORDER_BYTES = 1 << 20
+_PARENT_DEATH_SIGNAL = 1
 _KILLED = -signal.SIGKILL
 
 
@@ -110,13 +112,22 @@ def _serve(line: socket.socket) -> None:
         order, descriptors, _, _ = socket.recv_fds(line, _ORDER_BYTES, 3)
         if not order:
             return
+        me = os.getpid()
         child = os.fork()
         if child == 0:
+            _end_with(me)
             line.close()
             _run(json.loads(order), *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
         line.send(str(child).encode())
+
+
+def _end_with(parent: int) -> None:
+    """Have this process killed when its parent is gone, which ends with who gives it orders."""
+    ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _run(order: dict[str, object], stdin: int, stdout: int, status: int) -> None:
