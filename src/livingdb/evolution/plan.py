@@ -17,6 +17,7 @@ from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.constraints import check_targets
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import check_table
+from livingdb.tables.given_schema import check_width
 from livingdb.tables.index import Version
 from livingdb.tables.letter_case import check_new
 from livingdb.tables.recipe import Definition
@@ -105,6 +106,7 @@ def plan_changes(
             change.check_definition(now)
             for expression, schema in lens.expressions:
                 expression.require_portable(schema.whole)
+            _check_widths(lens, now)
         for name in lens.new:
             check_table(name)
         now = {name: known for name, known in now.items() if name not in lens.old}
@@ -112,6 +114,15 @@ def plan_changes(
         lenses.append(lens)
     check_targets({name: definition.schema for name, definition in now.items()})
     return EvolutionPlan(tuple(changes), tuple(lenses), now)
+
+
+def _check_widths(lens: Lens, before: Mapping[str, Definition]) -> None:
+    """`Unsupported` for a table that gets wider than tables can be."""
+    widest = max((len(before[name].schema.visible_columns) for name in lens.old), default=0)
+    for definition in lens.new.values():
+        width = len(definition.schema.visible_columns)
+        if width > widest:
+            check_width(width)
 
 
 def explain(graph: Graph, branch: str, changes: Sequence[SchemaChange]) -> Explanation:

@@ -20,6 +20,7 @@ __all__ = [
     "SchemaLike",
     "UniqueLike",
     "check_names",
+    "check_width",
     "checked_default",
     "column_names",
     "given_fields",
@@ -70,14 +71,19 @@ def given_fields(schema: SchemaLike) -> tuple[list[pa.Field], dict[str, int]]:
     return fields, limits
 
 
+def check_width(columns: int) -> None:
+    """`Unsupported` for more columns than a table can have."""
+    if columns > _MAX_COLUMNS:
+        raise Unsupported(f"{columns:,} columns: a table has at most {_MAX_COLUMNS:,}")
+
+
 def check_names(
     names: Sequence[str],
     key: Sequence[str],
     defaults: Mapping[str, object],
     foreign_keys: Mapping[str, str],
 ) -> None:
-    if len(names) > _MAX_COLUMNS:
-        raise Unsupported(f"{len(names):,} columns: a table has at most {_MAX_COLUMNS:,}")
+    check_width(len(names))
     for name in names:
         if not isinstance(name, str) or not is_name(name):
             raise InvalidName(f"{name!r} is not a column name")

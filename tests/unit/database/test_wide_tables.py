@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 import livingdb
+from livingdb.evolution import AddColumn, DropColumn
+from livingdb.tables import given_schema
 
 COUNT = 10_000
 
@@ -17,6 +19,21 @@ def test_too_many_columns(tmp_path: Path) -> None:
         columns = dict.fromkeys((f"c{at}" for at in range(20_001)), "int")
         with pytest.raises(livingdb.Unsupported, match="at most 20,000"):
             db.branch("main").create_table("w", columns, key="c0")
+
+
+def test_a_table_grows_to_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with livingdb.create(tmp_path / "wide.ldb", engine="embedded") as db:
+        main = db.branch("main")
+        main.create_table("w", {"id": "int", "a": "int", "b": "int"}, key="id")
+        monkeypatch.setattr(given_schema, "_MAX_COLUMNS", 3)
+        with pytest.raises(livingdb.Unsupported, match="4 columns: a table has at most 3"):
+            main.evolve(AddColumn("w", "c", "int"))
+        with pytest.raises(livingdb.Unsupported, match="at most 3"):
+            main.sql("ALTER TABLE w ADD COLUMN c INT")
+        main.evolve([DropColumn("w", "b"), AddColumn("w", "c", "int")])
+        monkeypatch.setattr(given_schema, "_MAX_COLUMNS", 2)
+        with pytest.raises(livingdb.Unsupported, match="at most 2"):
+            main.evolve(AddColumn("w", "d", "int"))
 
 
 @pytest.mark.slow
