@@ -43,7 +43,7 @@ from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.sealed_rows import DIGEST, SealedRows, Swap
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
-from livingdb.errors import AlreadyExists, Corruption
+from livingdb.errors import AlreadyExists, Corruption, Locked
 
 __all__ = [
     "CHECKPOINT",
@@ -52,6 +52,7 @@ __all__ = [
     "Branches",
     "Movement",
     "TagRow",
+    "behind_error",
     "branch_row",
     "by_ids",
 ]
@@ -481,6 +482,14 @@ def _checked_row(row: tuple[Any, ...]) -> dict[str, Any]:
     *_, mark, epoch, epoch_mark = row
     checked = {"epoch": _checked_epoch(epoch, epoch_mark), DIGEST: mark}
     return {**_branches.named(row[:-2]), **checked}
+
+
+def behind_error(branch: BranchRow) -> Locked:
+    """For who only reads a branch that has steps to follow."""
+    return Locked(
+        f"the branch {branch.name!r} has commits of others to follow, which takes "
+        "somebody who can write the database: open it once for writing"
+    )
 
 
 def branch_row(row: tuple[Any, ...]) -> BranchRow:

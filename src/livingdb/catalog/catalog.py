@@ -104,9 +104,9 @@ class Catalog:
         with self.queries.at_one_moment() as queries:
             branches, syncs = Branches(queries), Syncs(queries).all()
             rows, tags = branches.all(), branches.tags()
-            has_steps = bool(Steps(queries).since(0))
+            courses = Steps(queries).courses()
         found = copy(self)
-        found.branches = FixedBranches(self.queries, _with_seen(rows, seen), tags, has_steps)
+        found.branches = FixedBranches(self.queries, _with_seen(rows, seen), tags, courses)
         found.syncs = FixedSyncs(self.queries, syncs)
         return found
 

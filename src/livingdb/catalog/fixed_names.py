@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from copy import copy
 
 from sqlalchemy import Connection
 
-from livingdb.catalog.branches import Branches, BranchRow, TagRow
+from livingdb.catalog.branches import Branches, BranchRow, TagRow, behind_error
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.catalog.syncs import SyncRow, Syncs
@@ -22,26 +23,39 @@ class FixedBranches(Branches):
         queries: Queries,
         rows: Iterable[BranchRow],
         tags: Iterable[TagRow],
-        has_steps: bool = False,
+        courses: Mapping[str, str] | None = None,
     ):
         super().__init__(queries)
-        self._has_steps = has_steps
+        self.courses = dict(courses or {})
+        """The courses on which branches had steps to follow, and what they say."""
+        self._behind: Collection[BranchId] = ()
         self._rows = {row.name: row for row in sorted(rows, key=lambda row: row.name)}
         self._ids = {row.id: row for row in self._rows.values()}
         self._tags = {tag.name: tag for tag in tags}
 
     def has_steps(self, connection: Connection | None = None) -> bool:
         """See `Branches.has_steps`."""
-        return self._has_steps
+        return bool(self.courses)
+
+    def refusing(self, behind: Collection[BranchId]) -> FixedBranches:
+        """The same, of which some are named but not shown: they have steps to follow."""
+        found = copy(self)
+        found._behind = behind
+        return found
+
+    def _shown(self, row: BranchRow | None) -> BranchRow | None:
+        if row is not None and row.id in self._behind:
+            raise behind_error(row)
+        return row
 
     def find(self, name: str) -> BranchRow | None:
         """See `Branches.find`."""
-        return self._rows.get(name)
+        return self._shown(self._rows.get(name))
 
     def branch_or_tag(self, name: str) -> tuple[BranchRow | TagRow | None, str]:
         """See `Branches.branch_or_tag`."""
         epoch = next(iter(self._rows.values())).epoch
-        return self._rows.get(name) or self._tags.get(name), epoch
+        return self.find(name) or self._tags.get(name), epoch
 
     def all(self) -> list[BranchRow]:
         """See `Branches.all`."""
@@ -53,7 +67,10 @@ class FixedBranches(Branches):
 
     def by_ids(self, ids: Collection[BranchId]) -> dict[BranchId, BranchRow]:
         """See `Branches.by_ids`."""
-        return {one: self._ids[one] for one in ids if one in self._ids}
+        found = {one: self._ids[one] for one in ids if one in self._ids}
+        if len(found) == 1:
+            self._shown(*found.values())
+        return found
 
     def count(self) -> int:
         """See `Branches.count`."""

@@ -62,6 +62,11 @@ class Steps:
         rows = self._queries.run_prepared(_LEGS, {"course": course})
         return str(_courses.read(rows[0])[1]) if rows else None
 
+    def courses(self) -> dict[str, str]:
+        """The courses of all steps, and what they say."""
+        found = {name: self.legs(name) for name in {step.course for step in self.since(0)}}
+        return {name: legs for name, legs in found.items() if legs is not None}
+
     def add(self, connection: Connection, course: str, legs: str, snapshot: int, time: int) -> None:
         """A step that others are to follow; `legs` is what the course says."""
         if not _LEGS.run(connection, {"course": course}).fetchall():

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
-from livingdb.catalog.branches import Branches, BranchRow, branch_row, by_ids
+from livingdb.catalog.branches import Branches, BranchRow, behind_error, branch_row, by_ids
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import NewSnapshot, SnapshotRow
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.steps import StepRow
 from livingdb.chunks.address import Address
 from livingdb.errors import Corruption, Locked
-from livingdb.graph.course import Course, Leg
+from livingdb.graph.course import Course, Leg, followers
 from livingdb.graph.edge_ends import carried_details
 from livingdb.graph.snapshot import Edge, SnapshotRecord, TableMap
 from livingdb.graph.snapshot_time import snapshot_time
@@ -54,16 +54,29 @@ class BranchesInStep(Branches):
 
     def _read(self, statement: PreparedStatement, values: Mapping[str, Any]) -> list[BranchRow]:
         rows = super()._read(statement, values)
+        if self._graph.is_read_only:
+            return self._check_read(rows, statement, values)
         if not self._are_behind(rows) or self._graph.catalog.is_writing:
             return rows
-        if self._graph.is_read_only:
-            if len(rows) > 1:
-                return rows
-            raise Locked(
-                f"the branch {rows[0].name!r} has commits of others to follow, which takes "
-                "somebody who can write the database: open it once for writing"
-            )
         return self._follow(statement, values)
+
+    def _check_read(
+        self, rows: list[BranchRow], statement: PreparedStatement, values: Mapping[str, Any]
+    ) -> list[BranchRow]:
+        """What a statement found, for who cannot follow: a branch that is behind is refused.
+
+        Several are only named.
+        """
+        while len(rows) == 1 and rows[0].step:
+            behind = followers(self._steps.courses())
+            again = super()._read(statement, values)
+            if again != rows:
+                rows = again
+            elif rows[0].id in behind:
+                raise behind_error(rows[0])
+            else:
+                break
+        return rows
 
     def follow(self) -> None:
         """Let every branch follow every step, unless the database is only read."""

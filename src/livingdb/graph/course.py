@@ -17,7 +17,7 @@ from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.syncs import ActiveSyncs
 from livingdb.errors import Corruption
 
-__all__ = ["Course", "Leg"]
+__all__ = ["Course", "Leg", "followers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +91,9 @@ class Course:
         if found.id != name:
             raise Corruption(f"the course {name} of branches in step is not what it was")
         return found
+
+
+def followers(courses: Mapping[str, str]) -> frozenset[BranchId]:
+    """The branches that follow on one of some courses, which are given as text by their ids."""
+    every = (Course.from_text(name, text).branches for name, text in courses.items())
+    return frozenset[BranchId]().union(*every)

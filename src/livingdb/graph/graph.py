@@ -18,14 +18,16 @@ from sqlalchemy import Connection
 from livingdb.catalog.branches import EPOCH, Branches, BranchRow
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.connect import Place
+from livingdb.catalog.fixed_names import FixedBranches
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import NewSnapshot, SnapshotRow
 from livingdb.catalog.syncs import DETACHED, ActiveSyncs, with_end_names
 from livingdb.chunks.address import Address
-from livingdb.errors import LivingDBError, NotFound
+from livingdb.errors import LivingDBError, Locked, NotFound
 from livingdb.graph.branches_in_step import BranchesInStep
 from livingdb.graph.catalog_changes import CatalogChange
 from livingdb.graph.collaborators import Collaborators
+from livingdb.graph.course import followers
 from livingdb.graph.draft import Action, Draft, HeadMove, Intent, distinct_versions
 from livingdb.graph.generated_values import GeneratedValues
 from livingdb.graph.names import is_hidden
@@ -149,8 +151,12 @@ class Graph:
         while True:
             self.branches.follow()
             found.catalog = self.catalog.at_one_moment(seen)
-            found.branches = found.catalog.branches
-            if self.is_read_only or not found.branches.has_steps():
+            fixed = found.branches = found.catalog.branches
+            if not fixed.has_steps():
+                return found
+            if self.is_read_only:
+                assert isinstance(fixed, FixedBranches)
+                found.branches = found.catalog.branches = fixed.refusing(followers(fixed.courses))
                 return found
 
     @contextmanager
@@ -159,7 +165,12 @@ class Graph:
         while True:
             self.branches.follow()
             with self.catalog.in_one_transaction() as catalog:
-                if not self.is_read_only and catalog.branches.has_steps():
+                if catalog.branches.has_steps():
+                    if self.is_read_only:
+                        raise Locked(
+                            "branches have commits of others to follow, which takes somebody who "
+                            "can write the database: open it once for writing"
+                        )
                     continue
                 found = copy(self)
                 found.catalog, found.snapshots = catalog, catalog.snapshots

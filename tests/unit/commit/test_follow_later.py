@@ -13,10 +13,11 @@ import livingdb
 from livingdb import evolution as ev
 from livingdb.catalog.branches import BranchRow
 from livingdb.commit import follow_later
-from livingdb.errors import Corruption, StorageFailure, TransactionConflict
+from livingdb.errors import Corruption, Locked, StorageFailure, TransactionConflict
 from livingdb.graph.graph import HeadMoved
 
 VERSIONS = 5
+OTHERS = [f"v{number}" for number in range(VERSIONS)]
 Later = Callable[[int], None]
 
 
@@ -242,3 +243,51 @@ def test_a_course_that_is_damaged_is_told_of(db: livingdb.Database) -> None:
         name = db.name
     with livingdb.open(name) as again, pytest.raises(Corruption, match="course"):
         again.branch("v1").table("other")
+
+
+def amount(db: livingdb.Database, branch: str, table: str = "other") -> object:
+    found = db.branch(branch).sql(f"SELECT amount FROM {table} WHERE id = 2").to_arrow()
+    return found.column("amount")[0].as_py()
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_who_only_reads_sees_no_branch_that_is_behind(
+    db: livingdb.Database, tmp_path: Path, is_killed: bool
+) -> None:
+    """The branch that was written reads; of the others their names, until somebody follows."""
+    path = Path(db.name)
+    with db:
+        write(db.branch("main"), 7.0)
+        if is_killed:  # what a writer leaves that ends at once
+            path = Path(shutil.copytree(path, tmp_path / "killed.ldb"))
+        with livingdb.open(path, read_only=True, engine="embedded") as reader:
+            assert steps(reader) == 1
+            assert [branch.name for branch in reader.branches()] == ["main", *OTHERS]
+            assert reader.branch("main").table("other").get(2)["amount"] == 7.0
+            assert amount(reader, "main") == amount(reader, "main", "main.other") == 7.0
+            asked: list[Callable[[], object]] = [
+                lambda: reader.branch("v1").table("other"),
+                lambda: reader.at("v1"),
+                lambda: reader.diff("main", "v1"),
+                lambda: amount(reader, "v1"),
+                lambda: amount(reader, "main", "v1.other"),
+                lambda: amount(reader, "main", "other VERSION AS OF 'v1'"),
+                reader.check,
+            ]
+            for ask in asked:
+                with pytest.raises(Locked, match="open it once for writing"):
+                    ask()
+            with livingdb.open(path, author="ann", engine="embedded") as writer:
+                assert amount(writer, "v1") == 7.0
+            assert amount(reader, "v1") == amount(reader, "main", "v1.other") == 7.0
+
+
+def test_nothing_is_behind_once_the_writer_has_closed(db: livingdb.Database) -> None:
+    name = db.name
+    with db:
+        write(db.branch("v2"), 7.0)
+        assert steps(db) == 1
+    with livingdb.open(name, read_only=True, engine="embedded") as reader:
+        assert steps(reader) == 0
+        assert {amount(reader, branch.name) for branch in reader.branches()} == {7.0}
+        assert reader.check().problems == []
