@@ -307,7 +307,10 @@ class Branch:
                 message=message,
                 author=who,
             )
-            objects.clone_transformed(self, transform, request)
+            try:
+                objects.clone_transformed(self, transform, request)
+            except RecursionError:
+                raise InvalidData("an expression of transform= is nested too deeply") from None
             return Branch(self.database, name)
         if replace or materialize != "full":
             raise InvalidData("replace= and materialize= are for clones with masks: transform=")

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from livingdb.engines.engine_choice import answer_request
 from livingdb.engines.request import Request, Source
-from livingdb.errors import Unsupported
+from livingdb.errors import InvalidData, Unsupported
 from livingdb.sql.condition_ranges import ranges_of
 from livingdb.sql.parameters import bind_parameters
 from livingdb.sql.parse import parse_condition
@@ -26,6 +26,13 @@ _TABLE = "given"
 
 def select_where(rows: RowSet, where: str, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows for which the condition holds, in key order, in the table's own types."""
+    try:
+        return _select_where(rows, where, columns)
+    except RecursionError:
+        raise InvalidData("the condition is nested too deeply") from None
+
+
+def _select_where(rows: RowSet, where: str, columns: Sequence[str] | None) -> pa.Table:
     schema = rows.schema
     chosen = (
         list(schema.visible_columns) if columns is None else [schema.column(c) for c in columns]

@@ -88,3 +88,16 @@ def test_order_is_that_of_the_key() -> None:
     database.create("t", {"id": "bigint", "v": "int"}, "id", data)
     found = select_where(database.branch().rows("t"), "v = 1", ["id"])
     assert found["id"].to_pylist() == list(range(1, count, 3))
+
+
+def test_nested_too_deeply(orders: RowSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the parser's measure, or by that of an engine, which may hold less."""
+    with pytest.raises(InvalidData, match="nested too deeply"):
+        select_where(orders, "(" * 5_000 + "id = 1" + ")" * 5_000)
+
+    def answer(*given: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("livingdb.sql.select_where.answer_request", answer)
+    with pytest.raises(InvalidData, match="the condition is nested too deeply"):
+        select_where(orders, " + ".join(["id"] * 5_000) + " > 1")

@@ -82,3 +82,9 @@ def test_what_does_not_fit(main: livingdb.Branch, column: str, method: str, valu
     mask = MaskColumn("t", column, method=method, value=value, key="k")
     with pytest.raises(livingdb.InvalidData):
         main.clone("other", transform=[mask], sync="forward")
+
+
+def test_an_expression_that_is_nested_too_deeply(main: livingdb.Branch) -> None:
+    deep = f"CASE WHEN {' AND '.join(['id = 1'] * 5_000)} THEN 'a' END"
+    with pytest.raises(livingdb.InvalidData, match="nested too deeply"):
+        main.clone("deep", transform=MaskColumn("t", "name", method="expression", value=deep))
