@@ -40,6 +40,7 @@ from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.edge_ends import FROM, SYNC_ID
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
+from livingdb.graph.snapshot import Edge
 from livingdb.graph.sync_groups import movement_at
 from livingdb.graph.table_ids import matching_columns, matching_tables
 from livingdb.guard.sync_state import last_pair
@@ -89,15 +90,18 @@ class Search:
 
     def source_rows(self, target: Target, rows: pa.Table | None) -> list[Origin]:
         """The source rows behind rows of a derived object; None for all of them."""
-        steps = list(self._trace_once(target.branch, target.snapshot, target.table, rows))
+        steps: list[tuple[Target | Origin, Origin]] = []
+        steps += [(target, o) for o in self._trace_once(*_place(target), target.table, rows)]
         done: list[Origin] = []
         while steps:
-            origin = steps.pop(0)
-            if not self._base or not self._is_derived(origin):
+            traced, origin = steps.pop(0)
+            # What was written to the branch itself, while it was detached, comes from nowhere else.
+            is_own = _place(traced) == _place(origin)
+            if not self._base or is_own or not self._is_derived(origin):
                 done.append(origin)
                 continue
             table, rows = self._in_own_names(origin)
-            steps += self._trace_once(origin.branch, origin.snapshot, table, rows)
+            steps += [(origin, o) for o in self._trace_once(*_place(origin), table, rows)]
         return self._merge_origins(done)
 
     def _in_own_names(self, origin: Origin) -> tuple[str, pa.Table | None]:
@@ -171,7 +175,7 @@ class Search:
         """The last snapshot that a sync made, before what was written while it was detached."""
         graph, target = self.graph, self.graph.branches.by_id(branch)
         first, made = None if target is None else target.origin_head, row
-        while made.sequence != first and SYNC_ID not in graph.record(made.address).edge.details:
+        while made.sequence != first and not _is_carried(graph.record(made.address).edge):
             if made.first is None:
                 return row
             made = graph.snapshots.at(made.first)
@@ -452,6 +456,15 @@ def trace_rows(
         if not any(found.is_whole for found in trace.found.values()):
             trace.found = {name: TableTrace(is_whole=True) for name in tables}
     return {name: _traced_rows(tables[name], found) for name, found in trace.found.items()}
+
+
+def _place(of: Target | Origin) -> tuple[BranchId, SnapshotRow]:
+    return of.branch, of.snapshot
+
+
+def _is_carried(edge: Edge) -> bool:
+    """Whether a sync made what an edge leads to; old ones do not say which."""
+    return SYNC_ID in edge.details or edge.kind == "propagate"
 
 
 def all_rows(source: Source) -> pa.Table:
