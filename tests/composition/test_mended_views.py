@@ -62,6 +62,15 @@ MASK_SIZE = MaskColumn("items", "size", "hash")
 DROP_NOTE = DropLookedUp("returns", "note", "items", "id", "size", "amount")
 INSERT_AFTER = Write("main", (("insert", "sales", ((("city", "a"), ("id", 9)),)),))
 
+COUNT = Query("count", ("orders",), ())
+WIDTH = Evolve("main", (RenameColumn("items", "size", "width"),), "to", "b", "forward")
+
+
+def delete_first(branch: str) -> Write:
+    """The first of the orders of a branch goes."""
+    return Write(branch, (("delete", "orders", ((1,),)),))
+
+
 RETURN = (("amount", 1), ("city", "a"), ("id", 11), ("note", None))
 DROPPED_AND_CHANGED = (
     Clone("main", "theirs"),
@@ -277,6 +286,27 @@ MENDED = {
             Derive("m", "v", Query("distinct", ("returns",), (("g", "id"),)), "immediate"),
             Evolve("main", (MaskKey("returns", "id"),)),
             Propagate(),
+        ]
+    ),
+    "view_over_a_lens_that_a_merge_brings_a_column_and_rows": Program(
+        [
+            WIDTH,
+            Derive("b", "v", COUNT, "immediate"),
+            Clone("main", "dev"),
+            Evolve("dev", (AddColumn("orders", "rank"),)),
+            delete_first("dev"),
+            Merge("dev", "main", "fail"),
+        ]
+    ),
+    "view_over_clones_that_follow_a_column_and_rows_at_once": Program(
+        [
+            TransformClone("main", "m", (MASK_SIZE,), "deferred"),
+            Evolve("m", (DropColumn("returns", "note"),), "to", "b", "forward"),
+            TransformClone("b", "n", (NoChange(),), "immediate"),
+            Derive("n", "v", COUNT, "immediate"),
+            Evolve("main", (DropColumn("orders", "note"),)),
+            delete_first("main"),
+            Refresh("m"),
         ]
     ),
     "dropped_column_that_may_not_be_null_any_more": Program(

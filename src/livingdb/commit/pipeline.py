@@ -440,6 +440,7 @@ class _Work:
             known = held, overlay_tables(held, tables), *images
         ends = {*sync.sources, sync.target} - {branch.id}
         made = [self.moved[end].made_changes for end in ends if end in self.moved]
+        is_evolved = bool(carried.schema_changes) or carried.brings_rows
         move = BranchMove.by_draft(
             self.graph,
             branch,
@@ -447,7 +448,8 @@ class _Work:
             carried.schema_changes,
             known,
             frozenset().union(*made),
-            is_checked=sync.kind == "schema_change" and not carried.schema_changes,
+            is_checked=sync.kind == "schema_change" and not is_evolved,
+            brings_rows=carried.brings_rows,
         )
         self.moved[branch.id] = move
         self._reach(move)
