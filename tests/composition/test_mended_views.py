@@ -309,6 +309,22 @@ MENDED = {
             Refresh("m"),
         ]
     ),
+    **{
+        f"clone_that_follows_{when}_a_merge_that_took_back_a_dropped_column": Program(
+            [
+                TransformClone("main", "m", (MASK_SIZE,), "deferred"),
+                Clone("main", "theirs"),
+                Evolve(
+                    "theirs", (DropColumn("returns", "note"), Normalize("orders", "amount", "n"))
+                ),
+                Evolve("main", (RenameTable("returns", "back"), DropColumn("orders", "amount"))),
+                *steps,
+                Merge("theirs", "main", "theirs"),
+                Propagate(),
+            ]
+        )
+        for when, steps in {"with": (), "before": (Propagate(),)}.items()
+    },
     "dropped_column_that_may_not_be_null_any_more": Program(
         [
             TransformClone("main", "m", (DropColumn("returns", "note"),), "deferred"),

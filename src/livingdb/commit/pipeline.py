@@ -40,6 +40,7 @@ from livingdb.evolution.schema_change import SchemaChange
 from livingdb.evolution.schema_elements import MadeChange
 from livingdb.evolution.schema_history import (
     fork_of,
+    line_between,
     made_between,
     made_of,
     schema_history,
@@ -263,7 +264,7 @@ class Pipeline:
             unified = unified_changes(before, after).ids
             line = own_changes(after, before)
         elif made and graph.syncs(found.branch.epoch):
-            line = schema_history(graph, self.lifter, found.head, move.to)
+            line = line_between(graph, self.lifter, found.head, move.to)
         return replace(found, made_changes=made, unified=unified, line=line)
 
     def ranks(self, epoch: str) -> Mapping[SyncId, int]:

@@ -12,6 +12,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import LivingDBError
 from livingdb.evolution.changes.tables import CreateTable, DropTable, creation_of
 from livingdb.evolution.lift import Lifter
+from livingdb.evolution.replay_schema import replay
 from livingdb.evolution.schema_change import SchemaChange, Schemas
 from livingdb.evolution.schema_elements import MadeChange, is_made, planned_tables, table_key
 from livingdb.graph.ancestry import last_common_position
@@ -20,7 +21,14 @@ from livingdb.graph.names import is_hidden
 from livingdb.tables.identity import recorded_change_id
 from livingdb.tables.recipe import Definition
 
-__all__ = ["fork_of", "made_between", "made_of", "schema_history", "visible_schemas"]
+__all__ = [
+    "fork_of",
+    "line_between",
+    "made_between",
+    "made_of",
+    "schema_history",
+    "visible_schemas",
+]
 
 
 def visible_schemas(graph: Graph, row: SnapshotRow) -> dict[str, Definition]:
@@ -58,14 +66,32 @@ def schema_history(
         before, after = visible_schemas(graph, parent), visible_schemas(graph, step)
         found += made_between(graph, since, parent, now, before)
         changes = lifter.schema_changes_of(step)
+        gone = graph.record(step.address).edge.taken_back
         try:
-            found += made_of(changes, before)
+            if gone and gone <= {one.identity for one in found}:
+                kept = [one for one in found if one.identity not in gone]
+                found = made_of([*replay(kept, first, ()).changes, *changes], first)
+            else:
+                found += made_of(changes, before)
         except LivingDBError:
-            kept = [one.change for one in found if is_made(one, after)]
-            found = made_of([*kept, *changes], first)
+            left = [one.change for one in found if is_made(one, after)]
+            found = made_of([*left, *changes], first)
         now = after
     found += made_between(graph, since, head, now, visible_schemas(graph, head))
     return found
+
+
+def line_between(
+    graph: Graph, lifter: Lifter, since: SnapshotRow, head: SnapshotRow
+) -> list[MadeChange]:
+    """The changes from one to the other; none, if a merge took back older ones.
+
+    Then no changes lead from one schema to the other.
+    """
+    try:
+        return schema_history(graph, lifter, since, head)
+    except LivingDBError:
+        return []
 
 
 def made_of(changes: Sequence[SchemaChange], tables: Schemas) -> list[MadeChange]:
