@@ -7,7 +7,7 @@ change names tables and columns as they are when it is made; `BoundChanges` foll
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
@@ -1363,6 +1363,14 @@ class BoundChanges:
             if not self._is_made(number, made):
                 made = change.get(made, self.made_by(number))
         return made
+
+    def stages(self, state: State) -> Iterator[tuple[Change, State]]:
+        """The changes that are left to make, in the names of today, and what each is made of."""
+        made = dict(state)
+        for number, change in enumerate(self.rebound(state)):
+            if not self._is_made(number, made):
+                yield change, made
+                made = change.get(made, self.made_by(number))
 
     def is_made(self, state: State) -> bool:
         """Whether a state has one of the changes already."""

@@ -325,6 +325,15 @@ MENDED = {
         )
         for when, steps in {"with": (), "before": (Propagate(),)}.items()
     },
+    "derived_clone_of_a_clone_that_takes_a_join_apart": Program(
+        [
+            Derive("main", "v", JOIN, "immediate"),
+            TransformClone(
+                "v", "m", (Decompose("v", (("a", ("lj",)), ("b", ("lx",)))),), "deferred"
+            ),
+            CloneDerived("main", "dev"),
+        ]
+    ),
     "dropped_column_that_may_not_be_null_any_more": Program(
         [
             TransformClone("main", "m", (DropColumn("returns", "note"),), "deferred"),
