@@ -119,10 +119,24 @@ def _has_to_stop(world: World, sync: Sync, state: str) -> bool:
         return state == "detached"
     if isinstance(sync.definition, BoundChanges) and _says_anew(world.model, sync):
         return state == "detached"
-    if any(constraint_broken(table, made) for table in made.values()):
+    if _breaks(made, world.model.branches[sync.target]):
         return state == "detached"
     if state == "held":
         return sync.most_rows is not None and len(made[sync.target].rows) > sync.most_rows
+    return False
+
+
+def _breaks(made: State, held: State) -> bool:
+    """Whether what comes breaks a constraint that what is there keeps."""
+    for name, table in made.items():
+        if not constraint_broken(table, made):
+            continue
+        old = held.get(name)
+        if old is None or not constraint_broken(old, held):
+            return True
+        come = canonical(row for row in table.rows if row not in old.rows)
+        if constraint_broken(replace(table, rows=come), made):
+            return True
     return False
 
 

@@ -12,7 +12,7 @@ from tests.composition.graph_operations import (
     Revert,
     TimeTravel,
 )
-from tests.composition.lookup_model import DropLookedUp
+from tests.composition.lookup_model import DropLookedUp, NormalizeBy
 from tests.composition.machine import Program, run
 from tests.composition.pieces import GROUP, INSERT, RENAME_TABLE, UNION, VIEW
 from tests.composition.queries import Query
@@ -325,6 +325,16 @@ MENDED = {
         )
         for when, steps in {"with": (), "before": (Propagate(),)}.items()
     },
+    "row_of_a_shared_table_said_anew": Program(
+        [
+            delete_first("main"),
+            Evolve(
+                "main", (NormalizeBy("returns", "amount", "orders", "id"),), "to", "b", "forward"
+            ),
+            Write("main", (("update", "returns", ((("id", 1), ("amount", 3)),)),)),
+            Merge("main", "b", "fail"),
+        ]
+    ),
     "derived_clone_of_a_clone_that_takes_a_join_apart": Program(
         [
             Derive("main", "v", JOIN, "immediate"),
