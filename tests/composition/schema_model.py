@@ -1153,7 +1153,7 @@ class MaskColumn(Change):
         if column.type != "string":
             raise Unknown("a mask of a number")
         default = "***" if self.method == "constant" else None
-        nullable = column.nullable or self.method != "constant"
+        nullable = column.nullable or self.method in ("null", "expression")
         masked = replace(column, fixed=True, default=default, nullable=nullable, mask=uid)
         columns = tuple(masked if c == column else c for c in table.columns)
         rows = [{**row, self.name: self.value(row[self.name])} for row in table.dicts()]

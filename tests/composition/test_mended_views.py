@@ -325,6 +325,17 @@ MENDED = {
         )
         for when, steps in {"with": (), "before": (Propagate(),)}.items()
     },
+    "table_that_a_reset_brought_back_to_a_replica_that_is_merged": Program(
+        [
+            Derive("main", "v", COUNT, "immediate"),
+            TransformClone("main", "m", (NoChange(),), "immediate"),
+            Evolve("main", (DropTable("orders"),)),
+            NO_SIZE,
+            Reset("main", 2),
+            Merge("m", "main", "theirs"),
+            Reattach("v"),
+        ]
+    ),
     "row_of_a_shared_table_said_anew": Program(
         [
             delete_first("main"),

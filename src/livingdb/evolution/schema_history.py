@@ -6,7 +6,8 @@ schema changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import LivingDBError
@@ -56,7 +57,7 @@ def schema_history(
     """The changes of the schema from a snapshot to a later one of its line, in their order.
 
     A merge in which the other side won has taken back changes that were made before it: those are
-    none of them.
+    none of them, nor is the drop of a table that a reset brought back.
     """
     found: list[MadeChange] = []
     now = first = visible_schemas(graph, since)
@@ -64,7 +65,7 @@ def schema_history(
         assert step.first is not None
         parent = graph.snapshots.at(step.first)
         before, after = visible_schemas(graph, parent), visible_schemas(graph, step)
-        found += made_between(graph, since, parent, now, before)
+        found = _joined(found, made_between(graph, since, parent, now, before))
         changes = lifter.schema_changes_of(step)
         gone = graph.record(step.address).edge.taken_back
         try:
@@ -77,8 +78,39 @@ def schema_history(
             left = [one.change for one in found if is_made(one, after)]
             found = made_of([*left, *changes], first)
         now = after
-    found += made_between(graph, since, head, now, visible_schemas(graph, head))
+    return _joined(found, made_between(graph, since, head, now, visible_schemas(graph, head)))
+
+
+def _joined(made: Sequence[MadeChange], later: Iterable[MadeChange]) -> list[MadeChange]:
+    """Changes and later ones; that a table was dropped is nothing where it came back as it was."""
+    found = list(made)
+    for one in later:
+        names = one.tables_from_nothing
+        rest = None if len(names) != 1 else _without_drop(found, *names, one)
+        found = [*found, one] if rest is None else rest
     return found
+
+
+def _without_drop(
+    made: Sequence[MadeChange], name: str, back: MadeChange
+) -> list[MadeChange] | None:
+    """Changes without the one that dropped what is back; None if there is no such change."""
+    table = back.after[name]
+    dropped = [
+        at
+        for at, one in enumerate(made)
+        if one.tables_to_nothing == {name} and one.before[name] == table and table.id is not None
+    ]
+    if not dropped:
+        return None
+    since = made[dropped[-1] + 1 :]
+    if any(name in tables for one in since for tables in (one.before, one.after)):
+        return None
+    kept = [
+        replace(one, before={**one.before, name: table}, after={**one.after, name: table})
+        for one in since
+    ]
+    return [*made[: dropped[-1]], *kept]
 
 
 def line_between(
