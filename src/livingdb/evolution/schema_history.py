@@ -85,9 +85,8 @@ def _joined(made: Sequence[MadeChange], later: Iterable[MadeChange]) -> list[Mad
     """Changes and later ones; that a table was dropped is nothing where it came back as it was."""
     found = list(made)
     for one in later:
-        names = one.tables_from_nothing
-        rest = None if len(names) != 1 else _without_drop(found, *names, one)
-        found = [*found, one] if rest is None else rest
+        rest = [_without_drop(found, name, one) for name in one.tables_from_nothing]
+        found = rest[0] if rest and rest[0] is not None else [*found, one]
     return found
 
 
