@@ -33,6 +33,7 @@ from tests.composition.schema_model import (
     ReorderColumns,
     RetypeColumn,
     SetDefault,
+    SplitTable,
 )
 from tests.composition.schema_operations import Evolve, TransformClone
 from tests.composition.upkeep_operations import Inspect
@@ -334,6 +335,14 @@ MENDED = {
             Reset("main", 2),
             Merge("m", "main", "theirs"),
             Reattach("v"),
+        ]
+    ),
+    "name_of_a_detached_view_that_was_taken_apart": Program(
+        [
+            Derive("main", "v", Query("distinct", ("orders",), (("g", "amount"),)), "immediate"),
+            Detach("v"),
+            Evolve("v", (SplitTable("v", "dd", 3, ("low", "high")),)),
+            TimeTravel("main", 0),
         ]
     ),
     "row_of_a_shared_table_said_anew": Program(
