@@ -132,6 +132,8 @@ class Merge(Step):
                 for name, why in named.items()
                 if "no place" in why or "does not fit the rows" in why or "left out" in why
             }
+            # A row of a lookup table by its own key is not said anew by those that refer to it.
+            lost |= {name for name, why in named.items() if "than that row of" in why}
             # It looks values up in a table that the other side has changed.
             lost |= {name for name, why in named.items() if "SELECT" in why}
             lost |= {name for name in named if self._is_made_anew(model, name)}

@@ -111,19 +111,63 @@ def _has_to_stop(world: World, sync: Sync, state: str) -> bool:
     """Whether a sync cannot go on with what its sources are, or may not."""
     if sync.direction == "both":
         return False
-    changes = sync.definition.changes if isinstance(sync.definition, BoundChanges) else ()
-    is_keyed = any(isinstance(change, NormalizeBy) for change in changes)
-    if is_keyed or _is_made_elsewhere(world, sync):  # a row of a shared table is not said anew
+    if _is_made_elsewhere(world, sync):
         return state == "detached"
     try:
         made = answer(world, sync)
     except (KeyError, ValueError):
         return state == "detached"
-    if any(constraint_broken(table, made) for table in made.values()):
+    if isinstance(sync.definition, BoundChanges) and _says_anew(world.model, sync):
+        return state == "detached"
+    if _breaks(made, world.model.branches[sync.target]):
         return state == "detached"
     if state == "held":
         return sync.most_rows is not None and len(made[sync.target].rows) > sync.most_rows
     return False
+
+
+def _breaks(made: State, held: State) -> bool:
+    """Whether what comes breaks a constraint that what is there keeps."""
+    for name, table in made.items():
+        if not constraint_broken(table, made):
+            continue
+        old = held.get(name)
+        if old is None or not constraint_broken(old, held):
+            return True
+        come = canonical(row for row in table.rows if row not in old.rows)
+        if constraint_broken(replace(table, rows=come), made):
+            return True
+    return False
+
+
+def _says_anew(model: Model, sync: Sync) -> bool:
+    """Whether rows say of a row of a shared table what is not what it was given once.
+
+    It stays as it is, also where nothing refers to it any more: by its key it is that row.
+    """
+    source = sync.read[0]
+    past = (
+        [] if sync.when == "immediate" else [model.history.get(at, {}) for at in model.line(source)]
+    )
+    for change, state in sync.definition.stages(model.branches[source]):
+        if isinstance(change, NormalizeBy):
+            ((moved, by, there),) = change.joined(state)
+            now = dict(_said(state, moved, by))
+            given = _said(model.branches[sync.target], there)
+            given |= {pair for one in past for pair in _said(one, moved, by)}
+            if any(now.get(key, value) != value for key, value in given):
+                return True
+    return False
+
+
+def _said(state: State, moved: str, by: str | None = None) -> set[tuple[Any, Any]]:
+    """The keys of rows of a lookup table and a value: by its own rows, or those that refer to it"""
+    return {
+        (key[0] if by is None else row[table.column(by).name], row[table.column(moved).name])
+        for table in state.values()
+        if {moved, by or moved} <= {column.id for column in table.columns}
+        for key, row in table.by_key().items()
+    }
 
 
 def _observed(world: World) -> dict[str, livingdb.Sync]:
@@ -417,7 +461,8 @@ def check_named(world: World, branch: str, steps: int) -> None:
             try:
                 rows = place.sql(f"SELECT * FROM `{sync.target.upper()}`").to_arrow()
             except NotFound as error:
-                if version is not None or "derived_at" not in str(error):
+                is_gone = version is not None and sync.target not in model.history[version]
+                if not is_gone and (version is not None or "derived_at" not in str(error)):
                     world.fail("named", repr(error), sync)
                 continue
             if version is None:

@@ -7,7 +7,7 @@ change names tables and columns as they are when it is made; `BoundChanges` foll
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
@@ -1153,7 +1153,7 @@ class MaskColumn(Change):
         if column.type != "string":
             raise Unknown("a mask of a number")
         default = "***" if self.method == "constant" else None
-        nullable = column.nullable or self.method != "constant"
+        nullable = column.nullable or self.method in ("null", "expression")
         masked = replace(column, fixed=True, default=default, nullable=nullable, mask=uid)
         columns = tuple(masked if c == column else c for c in table.columns)
         rows = [{**row, self.name: self.value(row[self.name])} for row in table.dicts()]
@@ -1363,6 +1363,14 @@ class BoundChanges:
             if not self._is_made(number, made):
                 made = change.get(made, self.made_by(number))
         return made
+
+    def stages(self, state: State) -> Iterator[tuple[Change, State]]:
+        """The changes that are left to make, in the names of today, and what each is made of."""
+        made = dict(state)
+        for number, change in enumerate(self.rebound(state)):
+            if not self._is_made(number, made):
+                yield change, made
+                made = change.get(made, self.made_by(number))
 
     def is_made(self, state: State) -> bool:
         """Whether a state has one of the changes already."""

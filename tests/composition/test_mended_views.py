@@ -12,7 +12,7 @@ from tests.composition.graph_operations import (
     Revert,
     TimeTravel,
 )
-from tests.composition.lookup_model import DropLookedUp
+from tests.composition.lookup_model import DropLookedUp, NormalizeBy
 from tests.composition.machine import Program, run
 from tests.composition.pieces import GROUP, INSERT, RENAME_TABLE, UNION, VIEW
 from tests.composition.queries import Query
@@ -33,6 +33,7 @@ from tests.composition.schema_model import (
     ReorderColumns,
     RetypeColumn,
     SetDefault,
+    SplitTable,
 )
 from tests.composition.schema_operations import Evolve, TransformClone
 from tests.composition.upkeep_operations import Inspect
@@ -61,6 +62,15 @@ JOIN = Query(
 MASK_SIZE = MaskColumn("items", "size", "hash")
 DROP_NOTE = DropLookedUp("returns", "note", "items", "id", "size", "amount")
 INSERT_AFTER = Write("main", (("insert", "sales", ((("city", "a"), ("id", 9)),)),))
+
+COUNT = Query("count", ("orders",), ())
+WIDTH = Evolve("main", (RenameColumn("items", "size", "width"),), "to", "b", "forward")
+
+
+def delete_first(branch: str) -> Write:
+    """The first of the orders of a branch goes."""
+    return Write(branch, (("delete", "orders", ((1,),)),))
+
 
 RETURN = (("amount", 1), ("city", "a"), ("id", 11), ("note", None))
 DROPPED_AND_CHANGED = (
@@ -277,6 +287,81 @@ MENDED = {
             Derive("m", "v", Query("distinct", ("returns",), (("g", "id"),)), "immediate"),
             Evolve("main", (MaskKey("returns", "id"),)),
             Propagate(),
+        ]
+    ),
+    "view_over_a_lens_that_a_merge_brings_a_column_and_rows": Program(
+        [
+            WIDTH,
+            Derive("b", "v", COUNT, "immediate"),
+            Clone("main", "dev"),
+            Evolve("dev", (AddColumn("orders", "rank"),)),
+            delete_first("dev"),
+            Merge("dev", "main", "fail"),
+        ]
+    ),
+    "view_over_clones_that_follow_a_column_and_rows_at_once": Program(
+        [
+            TransformClone("main", "m", (MASK_SIZE,), "deferred"),
+            Evolve("m", (DropColumn("returns", "note"),), "to", "b", "forward"),
+            TransformClone("b", "n", (NoChange(),), "immediate"),
+            Derive("n", "v", COUNT, "immediate"),
+            Evolve("main", (DropColumn("orders", "note"),)),
+            delete_first("main"),
+            Refresh("m"),
+        ]
+    ),
+    **{
+        f"clone_that_follows_{when}_a_merge_that_took_back_a_dropped_column": Program(
+            [
+                TransformClone("main", "m", (MASK_SIZE,), "deferred"),
+                Clone("main", "theirs"),
+                Evolve(
+                    "theirs", (DropColumn("returns", "note"), Normalize("orders", "amount", "n"))
+                ),
+                Evolve("main", (RenameTable("returns", "back"), DropColumn("orders", "amount"))),
+                *steps,
+                Merge("theirs", "main", "theirs"),
+                Propagate(),
+            ]
+        )
+        for when, steps in {"with": (), "before": (Propagate(),)}.items()
+    },
+    "table_that_a_reset_brought_back_to_a_replica_that_is_merged": Program(
+        [
+            Derive("main", "v", COUNT, "immediate"),
+            TransformClone("main", "m", (NoChange(),), "immediate"),
+            Evolve("main", (DropTable("orders"),)),
+            NO_SIZE,
+            Reset("main", 2),
+            Merge("m", "main", "theirs"),
+            Reattach("v"),
+        ]
+    ),
+    "name_of_a_detached_view_that_was_taken_apart": Program(
+        [
+            Derive("main", "v", Query("distinct", ("orders",), (("g", "amount"),)), "immediate"),
+            Detach("v"),
+            Evolve("v", (SplitTable("v", "dd", 3, ("low", "high")),)),
+            TimeTravel("main", 0),
+        ]
+    ),
+    "row_of_a_shared_table_said_anew": Program(
+        [
+            delete_first("main"),
+            Evolve(
+                "main", (NormalizeBy("returns", "amount", "orders", "id"),), "to", "b", "forward"
+            ),
+            Write("main", (("update", "returns", ((("id", 1), ("amount", 3)),)),)),
+            Merge("main", "b", "fail"),
+        ]
+    ),
+    "derived_clone_of_a_clone_that_takes_a_join_apart": Program(
+        [
+            Derive("main", "v", JOIN, "immediate"),
+            TransformClone(
+                "v", "m", (Decompose("v", (("a", ("lj",)), ("b", ("lx",)))),), "deferred"
+            ),
+            CloneDerived("main", "dev"),
         ]
     ),
     "dropped_column_that_may_not_be_null_any_more": Program(

@@ -73,3 +73,18 @@ def test_rows_that_go_to_one_change_together() -> None:
             ]
         )
     )
+
+
+def test_rows_that_go_to_one_are_inserted_together() -> None:
+    """A row and that of the shared table with its key, which say different things at once."""
+    into = DecomposeInto("orders", "note", "returns", "id", ("city", "amount"))
+    both = (("insert", "returns", (ROW,)), ("insert", "orders", ((("id", 5), ("note", "y")),)))
+    run(
+        Program(
+            [
+                Write("main", (("delete", "returns", ((1,),)),)),
+                Evolve("main", (into,), "keep", "old", "both"),
+                Write("old", both),
+            ]
+        )
+    )

@@ -685,8 +685,8 @@ def _is_too_large(seen: Model, copied: list[tuple[Sync, Sync, str]]) -> bool:
     """Whether a view of a clone would have more rows from the start than its condition allows."""
     branches = dict(seen.branches)
     seen = replace(seen, branches=branches)
-    for _, new, _ in copied:
-        branches[new.target] = answer_of(seen, new)
+    for old, new, _ in copied:
+        branches[new.target] = _keyed_as(seen, old, new, answer_of(seen, new))
         if new.most_rows is not None and len(branches[new.target][new.target].rows) > new.most_rows:
             return True
     return False

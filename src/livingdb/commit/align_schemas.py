@@ -55,8 +55,8 @@ class AlignedSides:
     conflicts: Sequence[SchemaConflict] = ()
     evolved: Mapping[str, Version | None] = field(default_factory=dict)
     """The tables of ours that the changes made others of; None: gone."""
-    is_rebuilt: bool = False
-    """Whether changes of ours do not count, so that no changes lead to its tables."""
+    taken_back: frozenset[str] = frozenset()
+    """The ids of changes of ours that do not count: then no changes lead to its tables."""
 
 
 def align_schemas(
@@ -243,7 +243,7 @@ class _Alignment:
         """The three sides in the schema that has the changes of both but some."""
         base = self._after(self.base.tables, kept.base_to_ours)
         others = (self.theirs, self.base.tables), (self.ours, self.base.tables)
-        if kept.leaves_out_ours:
+        if kept.taken_back:
             mine = self._rebuilt(self.ours, kept.tables, base, others[0])
         else:
             mine = self._after(self.ours, kept.onto_ours)
@@ -251,15 +251,8 @@ class _Alignment:
             yours = self._rebuilt(self.theirs, kept.tables, base, others[1])
         else:
             yours = self._in_order_of(mine, self._after(self.theirs, kept.onto_theirs))
-        changes = [
-            item.change
-            for item in self.made[2]
-            if item.identity not in kept.left_out
-            and item.identity not in {one.identity for one in self.made[1]}
-        ]
-        shown = changes if kept.leaves_out_ours else kept.onto_ours
-        found = self._result(mine, yours, self._in_order_of(mine, base), shown)
-        return replace(found, is_rebuilt=kept.leaves_out_ours)
+        found = self._result(mine, yours, self._in_order_of(mine, base), kept.onto_ours)
+        return replace(found, taken_back=kept.taken_back)
 
     def _rebuilt(
         self, tables: Tables, target: Schemas, base: Tables, others: Sequence[Tables]

@@ -37,3 +37,5 @@ class Carried:
     """What the sync is from now on, if it is another."""
     schema_changes: Sequence[Mapping[str, Any]] = ()
     """The schema changes of the source that the target follows."""
+    brings_rows: bool = False
+    """Whether other rows come with those schema changes."""

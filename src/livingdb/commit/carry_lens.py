@@ -253,7 +253,13 @@ class LensCarrier:
         if own:
             details["changes"] = [item.to_json() for item in own]
             intent = replace(intent, kind="schema_change", details=details)
-        return Carried(intent, held, spec=spec, schema_changes=source.schema_changes)
+        return Carried(
+            intent,
+            held,
+            spec=spec,
+            schema_changes=source.schema_changes,
+            brings_rows=sync.behind is not None or not source.is_schema_alone,
+        )
 
     def _changes_there(
         self, source: BranchMove, held: Tables, after: Tables

@@ -277,7 +277,10 @@ class ViewCarrier:
             pending.drafted = {n: moved[n].addresses for n in view.branches if n in moved}
         is_next = source is not None and then.get(source.branch.id) == source.head.address
         followed = source.schema_changes if source is not None and is_next else ()
-        return Carried(made, held, pending, spec=spec, schema_changes=followed)
+        brings_rows = source is not None and not source.is_schema_alone
+        return Carried(
+            made, held, pending, spec=spec, schema_changes=followed, brings_rows=brings_rows
+        )
 
     def _follow_details(self, sync: SyncRow, at: At, head: SnapshotRow) -> dict[str, object]:
         """What the edge of a view remembers that is as it was over another schema."""

@@ -140,7 +140,7 @@ def _merge_heads(
     rows = {name: len(changes) for name, changes in merged.deltas.items()}
     is_evolved = bool(sides.changes or sides.evolved)
     if sides.changes and len(moves) == 1 and keeps_schema(graph, moves[0]):
-        if sides.is_rebuilt:
+        if sides.taken_back:
             raise RuleViolation(
                 f"rule 4: {moves[0].name!r} is in a two-way sync, which stays with its present "
                 "schema, and this merge would take back changes of that: detach the sync first"
@@ -180,6 +180,9 @@ def _schema_intent(
     message: str,
 ) -> Intent:
     """The snapshot of ours in the schema of both, before the rows of theirs come."""
+    details: dict[str, Any] = {"changes": [change.to_json() for change in sides.changes]}
+    if sides.taken_back:
+        details["taken_back"] = sorted(sides.taken_back)
     return Intent(
         (ours,),
         (),
@@ -189,7 +192,7 @@ def _schema_intent(
         message,
         sides.evolved,
         {source: theirs.address.hex()},
-        {"changes": [change.to_json() for change in sides.changes]},
+        details,
         intermediates=tuple(sides.intermediates),
     )
 

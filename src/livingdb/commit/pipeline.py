@@ -40,6 +40,7 @@ from livingdb.evolution.schema_change import SchemaChange
 from livingdb.evolution.schema_elements import MadeChange
 from livingdb.evolution.schema_history import (
     fork_of,
+    line_between,
     made_between,
     made_of,
     schema_history,
@@ -263,7 +264,7 @@ class Pipeline:
             unified = unified_changes(before, after).ids
             line = own_changes(after, before)
         elif made and graph.syncs(found.branch.epoch):
-            line = schema_history(graph, self.lifter, found.head, move.to)
+            line = line_between(graph, self.lifter, found.head, move.to)
         return replace(found, made_changes=made, unified=unified, line=line)
 
     def ranks(self, epoch: str) -> Mapping[SyncId, int]:
@@ -440,6 +441,7 @@ class _Work:
             known = held, overlay_tables(held, tables), *images
         ends = {*sync.sources, sync.target} - {branch.id}
         made = [self.moved[end].made_changes for end in ends if end in self.moved]
+        is_evolved = bool(carried.schema_changes) or carried.brings_rows
         move = BranchMove.by_draft(
             self.graph,
             branch,
@@ -447,7 +449,8 @@ class _Work:
             carried.schema_changes,
             known,
             frozenset().union(*made),
-            is_checked=sync.kind == "schema_change" and not carried.schema_changes,
+            is_checked=sync.kind == "schema_change" and not is_evolved,
+            brings_rows=carried.brings_rows,
         )
         self.moved[branch.id] = move
         self._reach(move)

@@ -133,6 +133,8 @@ class BranchMove:
     """The ids that columns and tables have there, which a merge took for one with others."""
     line: Sequence[MadeChange] = ()
     """What happened to its schema on the way there, where that is more than one step."""
+    brings_rows: bool = False
+    """Whether other rows come with the schema changes: it follows several steps at once."""
 
     @classmethod
     def by_draft(
@@ -144,6 +146,7 @@ class BranchMove:
         known: tuple[Tables, Tables, dict[str, Delta], dict[str, RowImages]] | None = None,
         made_changes: frozenset[str] = frozenset(),
         is_checked: bool = False,
+        brings_rows: bool = False,
     ) -> BranchMove:
         """A branch that goes to a snapshot to be."""
         edge = draft.record.edge
@@ -165,6 +168,7 @@ class BranchMove:
             known=known,
             made_changes=made_changes,
             is_checked=is_checked,
+            brings_rows=brings_rows,
         )
 
     @classmethod
@@ -196,6 +200,11 @@ class BranchMove:
     def is_evolved(self) -> bool:
         """Whether schema changes lead there, also ones that leave the definitions as they are."""
         return bool(self.schema_changes or self.line)
+
+    @property
+    def is_schema_alone(self) -> bool:
+        """Whether nothing but schema changes lead there: its rows are what those make of them."""
+        return bool(self.schema_changes) and not self.brings_rows
 
     @cached_property
     def history(self) -> Sequence[MadeChange]:

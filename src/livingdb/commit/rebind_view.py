@@ -78,7 +78,7 @@ class _ViewBroken(LivingDBError):
 def _describe_transition(move: BranchMove) -> _SchemaTransition:
     names = {name: name for name in move.before}
     masked: set[tuple[str, str]] = set()
-    keeps = bool(move.schema_changes)
+    keeps = move.is_schema_alone
     for item in move.schema_changes:
         kind = item["change"]
         if kind == "RenameTable":

@@ -30,7 +30,7 @@ from livingdb.derivation.source_positions import (
 from livingdb.derivation.view import View
 from livingdb.errors import NotFound, RuleViolation, TransactionConflict
 from livingdb.evolution.schema_elements import MadeChange
-from livingdb.evolution.schema_history import schema_history
+from livingdb.evolution.schema_history import line_between
 from livingdb.graph.catalog_changes import NewRun
 from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
@@ -264,7 +264,7 @@ class _Refresh:
             return ()
         if not self.pipeline.lifter.made_between(ends[0], ends[1]):
             return ()
-        return schema_history(graph, self.pipeline.lifter, ends[0], ends[1])
+        return line_between(graph, self.pipeline.lifter, ends[0], ends[1])
 
     def outcome(self, row: SnapshotRow) -> Outcome:
         """What was done, once it is stored."""

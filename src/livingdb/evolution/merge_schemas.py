@@ -99,9 +99,8 @@ class SchemaMerge:
     base_to_theirs: Sequence[SchemaChange] = ()
     tables: Schemas = field(default_factory=dict)
     conflicts: Sequence[SchemaConflict] = ()
-    left_out: frozenset[str] = frozenset()
-    """The ids of changes that do not count."""
-    leaves_out_ours: bool = False
+    taken_back: frozenset[str] = frozenset()
+    """The ids of changes of ours that do not count."""
     leaves_out_theirs: bool = False
 
 
@@ -227,7 +226,8 @@ def merge_kept(
 ) -> SchemaMerge:
     """The schema with the changes of both sides but some, and but those that need them.
 
-    The base comes to it by `base_to_ours`; of the sides, only one that has nothing left out.
+    The base comes to it by `base_to_ours`; of the sides, only one that has nothing left out.  For
+    ours without what is left out of it, `onto_ours` is what theirs did, by its names.
     """
     base, ours, theirs = schemas
     in_base, in_ours, in_theirs = made
@@ -244,16 +244,20 @@ def merge_kept(
         no_theirs |= {one.identity for one, _ in second.failed}
         if not first.failed and not second.failed:
             break
+    has_ours = _identities(in_ours) | same.changes
+    onto_ours = replay(yours, ours, has_ours, None, same.theirs_to_ours).changes
+    if no_ours:
+        again = [one.change for one in yours if one.identity in has_base - has_ours]
+        onto_ours = [*again, *(one for one in second.changes if one.identity not in has_ours)]
     return SchemaMerge(
-        replay(yours, ours, _identities(in_ours) | same.changes, None, same.theirs_to_ours).changes,
+        onto_ours,
         replay(
             mine, theirs, _identities(in_theirs) | same.changes, None, same.ours_to_theirs
         ).changes,
         [*first.changes, *second.changes],
         (),
         second.tables,
-        left_out=frozenset(no_ours | no_theirs),
-        leaves_out_ours=bool(no_ours),
+        taken_back=frozenset(no_ours),
         leaves_out_theirs=bool(no_theirs),
     )
 

@@ -6,12 +6,14 @@ schema changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import LivingDBError
 from livingdb.evolution.changes.tables import CreateTable, DropTable, creation_of
 from livingdb.evolution.lift import Lifter
+from livingdb.evolution.replay_schema import replay
 from livingdb.evolution.schema_change import SchemaChange, Schemas
 from livingdb.evolution.schema_elements import MadeChange, is_made, planned_tables, table_key
 from livingdb.graph.ancestry import last_common_position
@@ -20,7 +22,14 @@ from livingdb.graph.names import is_hidden
 from livingdb.tables.identity import recorded_change_id
 from livingdb.tables.recipe import Definition
 
-__all__ = ["fork_of", "made_between", "made_of", "schema_history", "visible_schemas"]
+__all__ = [
+    "fork_of",
+    "line_between",
+    "made_between",
+    "made_of",
+    "schema_history",
+    "visible_schemas",
+]
 
 
 def visible_schemas(graph: Graph, row: SnapshotRow) -> dict[str, Definition]:
@@ -48,7 +57,7 @@ def schema_history(
     """The changes of the schema from a snapshot to a later one of its line, in their order.
 
     A merge in which the other side won has taken back changes that were made before it: those are
-    none of them.
+    none of them, nor is the drop of a table that a reset brought back.
     """
     found: list[MadeChange] = []
     now = first = visible_schemas(graph, since)
@@ -56,16 +65,64 @@ def schema_history(
         assert step.first is not None
         parent = graph.snapshots.at(step.first)
         before, after = visible_schemas(graph, parent), visible_schemas(graph, step)
-        found += made_between(graph, since, parent, now, before)
+        found = _joined(found, made_between(graph, since, parent, now, before))
         changes = lifter.schema_changes_of(step)
+        gone = graph.record(step.address).edge.taken_back
         try:
-            found += made_of(changes, before)
+            if gone and gone <= {one.identity for one in found}:
+                kept = [one for one in found if one.identity not in gone]
+                found = made_of([*replay(kept, first, ()).changes, *changes], first)
+            else:
+                found += made_of(changes, before)
         except LivingDBError:
-            kept = [one.change for one in found if is_made(one, after)]
-            found = made_of([*kept, *changes], first)
+            left = [one.change for one in found if is_made(one, after)]
+            found = made_of([*left, *changes], first)
         now = after
-    found += made_between(graph, since, head, now, visible_schemas(graph, head))
+    return _joined(found, made_between(graph, since, head, now, visible_schemas(graph, head)))
+
+
+def _joined(made: Sequence[MadeChange], later: Iterable[MadeChange]) -> list[MadeChange]:
+    """Changes and later ones; that a table was dropped is nothing where it came back as it was."""
+    found = list(made)
+    for one in later:
+        rest = [_without_drop(found, name, one) for name in one.tables_from_nothing]
+        found = rest[0] if rest and rest[0] is not None else [*found, one]
     return found
+
+
+def _without_drop(
+    made: Sequence[MadeChange], name: str, back: MadeChange
+) -> list[MadeChange] | None:
+    """Changes without the one that dropped what is back; None if there is no such change."""
+    table = back.after[name]
+    dropped = [
+        at
+        for at, one in enumerate(made)
+        if one.tables_to_nothing == {name} and one.before[name] == table and table.id is not None
+    ]
+    if not dropped:
+        return None
+    since = made[dropped[-1] + 1 :]
+    if any(name in tables for one in since for tables in (one.before, one.after)):
+        return None
+    kept = [
+        replace(one, before={**one.before, name: table}, after={**one.after, name: table})
+        for one in since
+    ]
+    return [*made[: dropped[-1]], *kept]
+
+
+def line_between(
+    graph: Graph, lifter: Lifter, since: SnapshotRow, head: SnapshotRow
+) -> list[MadeChange]:
+    """The changes from one to the other; none, if a merge took back older ones.
+
+    Then no changes lead from one schema to the other.
+    """
+    try:
+        return schema_history(graph, lifter, since, head)
+    except LivingDBError:
+        return []
 
 
 def made_of(changes: Sequence[SchemaChange], tables: Schemas) -> list[MadeChange]:

@@ -42,6 +42,11 @@ class Edge:
         """The ids of the schema changes that it makes."""
         return [str(change["id"]) for change in self.details.get("changes", ()) if "id" in change]
 
+    @property
+    def taken_back(self) -> frozenset[str]:
+        """The ids of the schema changes before it that a merge left out, as the other side won."""
+        return frozenset(self.details.get("taken_back", ()))
+
     def to_json(self) -> dict[str, Any]:
         """The edge as plain values; what is empty is left out."""
         given = {

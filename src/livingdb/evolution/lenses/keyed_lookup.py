@@ -184,7 +184,9 @@ class KeyedLookups(SharedLookups):
         if self.on_update != FANOUT:
             return deltas
         wanted = self._wanted_rows(self._said_anew(delta))
-        changed = self._updates(wanted, side).before
+        inserted = RowImages(empty_rows(schema), anti_join(schema, base.after, base.before))
+        there = ChangedSide(side, {name: (schema, inserted)})
+        changed = self._updates(wanted, there).before
         updates = wanted.filter(pa.array(self._is_among(wanted, changed)))
         rows = self._shared_updates(updates, base, replaced)
         if not rows.num_rows:
