@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -87,13 +88,26 @@ def _call(node: exp.Func) -> str:
         name = node.name.lower()
     if not name:
         return spark_text(_unstarred(node), normalize_functions="lower")
-    arguments = [_title(argument) for argument in _arguments(node)]
+    if isinstance(node, exp.Struct):
+        arguments = [part for item in node.expressions for part in _field(item, name)]
+    else:
+        arguments = [_title(argument) for argument in _arguments(node)]
     if name in _FULL:
         missing = _FULL[name] - len(arguments)
         arguments += _REST[name][-missing:] if missing else []
     if name in ("sign", "signum"):
         name = name if name == "sign" else "SIGNUM"
     return f"{name.upper() if name in _upper else name}({', '.join(arguments)})"
+
+
+def _field(item: exp.Expr, name: str) -> list[str]:
+    """A field of a struct, as a call of that name has it."""
+    if not isinstance(item, exp.PropertyEQ):
+        return [_title(item)]
+    label, value = _title(item.this), _title(item.expression)
+    if name == "named_struct":
+        return [label, value]
+    return [value if re.fullmatch(r"col\d+", label) else f"{value} AS {label}"]
 
 
 def _arguments(node: exp.Func) -> list[exp.Expr]:
