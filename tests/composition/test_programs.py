@@ -8,10 +8,15 @@ import pytest
 from tests.composition.known import KNOWN
 from tests.composition.machine import random_program
 
+from livingdb.commit import follow_later
+
 PROGRAMS = 60
 STEPS = 20
 
 
 @pytest.mark.parametrize("seed", range(PROGRAMS))
-def test_program(seed: int) -> None:
+def test_program(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In every second one branches follow later wherever they can, however few there are."""
+    if seed % 2:
+        monkeypatch.setattr(follow_later, "LEAST_FOLLOWERS", 1)
     random_program(Random(seed), STEPS, KNOWN)

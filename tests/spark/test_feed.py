@@ -12,6 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 import livingdb
 from livingdb.evolution import RenameColumn
 from livingdb.graph.change_feed import feed_entries
+from livingdb.spark.change_feed import ChangeFeed
 from livingdb.spark.feed_stream import FeedStream, step_bytes
 
 if TYPE_CHECKING:
@@ -171,12 +172,17 @@ def test_a_stream_follows_the_branch_across_restarts(
     assert run() == [*HISTORY, *more], "the default branch under another name"
 
 
+def feed_stream(url: str, options: dict[str, str], schema: Any) -> FeedStream:
+    """A stream of the table `t`, as Spark gets one."""
+    return FeedStream(ChangeFeed(url, "t", options, schema), options)
+
+
 def test_a_stream_that_runs_goes_on_with_a_renamed_branch(
     spark: SparkSession, db: livingdb.Database, main: livingdb.Branch
 ) -> None:
     main.clone("dev").delete("t", [1])
     rows = spark.read.format("livingdb").option("table", "t").load(db.name)
-    stream = FeedStream(db.name, "t", {"branch": "dev"}, rows.schema)
+    stream = feed_stream(db.name, {"branch": "dev"}, rows.schema)
     began = stream.initialOffset()
     assert stream.latestOffset(began, ReadAllAvailable())["position"] == 1
     trial = db.rename_branch("dev", "trial")
@@ -184,7 +190,7 @@ def test_a_stream_that_runs_goes_on_with_a_renamed_branch(
     trial.delete("t", [2])
     end = stream.latestOffset(began, ReadAllAvailable())
     assert end == {"position": 2, "snapshot": trial.head.id}
-    again = FeedStream(db.name, "t", {"branch": "trial"}, rows.schema)
+    again = feed_stream(db.name, {"branch": "trial"}, rows.schema)
     assert again.latestOffset(began, ReadAllAvailable()) == end, "as after a restart"
 
 

@@ -28,27 +28,15 @@ from livingdb.commit.carry_lens import LensCarrier
 from livingdb.commit.check_proposal import check_proposal
 from livingdb.commit.follow_later import Followers
 from livingdb.commit.proposal import BranchMove, Proposal
+from livingdb.commit.schema_line import forwarded_move, line_to_draft
 from livingdb.commit.settle import Settler
 from livingdb.commit.stop_sync import pair_in_step, without_hidden_drafts
 from livingdb.commit.sync_order import rank_syncs
 from livingdb.commit.writer_turns import WriterTurns
 from livingdb.errors import DuplicateValue, LivingDBError, RuleViolation, TransactionConflict
-from livingdb.evolution.equal_changes import unified_changes
 from livingdb.evolution.lift import Lifter
-from livingdb.evolution.merge_schemas import own_changes
-from livingdb.evolution.schema_change import SchemaChange
-from livingdb.evolution.schema_elements import MadeChange
-from livingdb.evolution.schema_history import (
-    fork_of,
-    line_between,
-    made_between,
-    made_of,
-    schema_history,
-    visible_schemas,
-)
-from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.catalog_changes import CatalogChange, RespecifiedSync
-from livingdb.graph.draft import Action, Draft, HeadMove, Propagation, distinct_versions
+from livingdb.graph.draft import Action, Draft, Propagation, distinct_versions
 from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge, overlay_tables
@@ -204,12 +192,12 @@ class Pipeline:
                 BranchMove.by_draft(
                     graph, branch, draft, made_changes=made, is_checked=proposal.is_checked
                 ),
-                line=proposal.line or self._line_to(branch, own[: number + 1]),
+                line=proposal.line or line_to_draft(graph, branch, own[: number + 1]),
             )
             for number, draft in enumerate(own)
             for branch in draft.intent.moves
         ]
-        moves += [self._forwarded(move) for move in proposal.moves]
+        moves += [forwarded_move(graph, self.lifter, move) for move in proposal.moves]
         moves += [BranchMove.in_place(graph, branch) for branch in proposal.overdue]
         if not moves:
             return Propagation()
@@ -224,48 +212,6 @@ class Pipeline:
             watched = [move.watched for move in moved]
             work.actions += self._watches.alert_actions(watched)
         return Propagation(work.drafts, work.changes, work.actions)
-
-    def _line_to(self, branch: BranchRow, drafts: Sequence[Draft]) -> Sequence[MadeChange]:
-        """What happens to the schema of a branch that goes to the last of some drafts.
-
-        Nothing, if that is not made on another of them: then its own edge says so.
-        """
-        if not drafts[-1].intent.on_previous or drafts[-2].record.edge.kind != "schema_change":
-            return ()
-        if not self.graph.syncs(branch.epoch):
-            return ()  # nobody asks
-        graph, head = self.graph, self.graph.snapshots.at(branch.head)
-        items = drafts[-2].record.edge.details.get("changes", ())
-        changes = [SchemaChange.from_json(item) for item in items]
-        try:
-            made = made_of(changes, visible_schemas(graph, head))
-        except LivingDBError:  # a merge has taken back changes of ours, so that they lead nowhere
-            return ()
-        tables = drafts[-1].record.tables.items()
-        now = {
-            name: graph.versions.definition(graph.versions.require(address))
-            for name, address in tables
-            if not is_hidden(name)
-        }
-        return [*made, *made_between(graph, head, head, made[-1].after, now)] if made else ()
-
-    def _forwarded(self, move: HeadMove) -> BranchMove:
-        """A branch that goes to a snapshot that is there, and the schema changes on the way."""
-        graph, found = self.graph, BranchMove.to_snapshot(self.graph, move)
-        if not is_ancestor(graph.snapshots, found.head, move.to):
-            return found
-        unified: Mapping[str, str] = {}
-        line: Sequence[MadeChange] = ()
-        fork = fork_of(graph, found.head, move.to)
-        made = self.lifter.made_between(found.head, move.to)
-        if fork is not None and fork != found.head:  # it takes the line of another side
-            ends = (found.head, move.to)
-            before, after = (schema_history(graph, self.lifter, fork, end) for end in ends)
-            unified = unified_changes(before, after).ids
-            line = own_changes(after, before)
-        elif made and graph.syncs(found.branch.epoch):
-            line = line_between(graph, self.lifter, found.head, move.to)
-        return replace(found, made_changes=made, unified=unified, line=line)
 
     def ranks(self, epoch: str) -> Mapping[SyncId, int]:
         """The order of the syncs, as of an epoch of the catalog."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,7 +19,8 @@ from pathlib import Path
 
 __all__ = ["Turns"]
 
-_TRY, _WAIT = getattr(fcntl, "F_OFD_SETLK", None), getattr(fcntl, "F_OFD_SETLKW", None)
+_HAS_LOCKS = sys.platform == "linux" and hasattr(fcntl, "F_OFD_SETLK")
+"""Whether there are locks of open files, as they are written down here."""
 _LOCK = struct.Struct("hhqqi4x")  # type, from where, start, length, of which process
 _NUMBER = struct.Struct("<q")
 _QUEUES = 4096
@@ -47,19 +49,16 @@ class Turns:
         if known.is_taken:
             yield False
             return
-        if _WAIT is None:
-            yield True
-            return
-        number = known.enter(self._path, _queue_of(name))
+        number = known.enter(self._path, _queue_of(name)) if _HAS_LOCKS else None
         if number is None:
             yield True
             return
         try:
             has_waited = known.wait(number, self._patience_seconds)
-            last = known.last.get(name)
-            known.last[name] = number
+            is_next = known.last == (name, number - 1)
+            known.last = name, number
             known.is_taken = True
-            yield has_waited or last is None or number != last + 1
+            yield has_waited or not is_next
         finally:
             known.is_taken = False
             known.leave()
@@ -75,7 +74,8 @@ class _Place:
 
     def __init__(self) -> None:
         self.is_taken = False
-        self.last: dict[str, int] = {}
+        self.last = "", 0
+        """Whose turn it had last, and its number."""
         self._file: int | None = None
         self._base = 0
 
@@ -86,15 +86,15 @@ class _Place:
                 self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             self._base = (queue + 1) * _NUMBERS
             gate = queue
-            _lock(self._file, _WAIT, fcntl.F_WRLCK, gate, 1)
+            _wait_for(self._file, gate, 1)
             try:
                 given = os.pread(self._file, _NUMBER.size, queue * _NUMBER.size)
                 number = _NUMBER.unpack(given)[0] + 1 if len(given) == _NUMBER.size else 1
                 number = number % _NUMBERS or 1
                 os.pwrite(self._file, _NUMBER.pack(number), queue * _NUMBER.size)
-                _lock(self._file, _WAIT, fcntl.F_WRLCK, self._base + number, 1)
+                _wait_for(self._file, self._base + number, 1)
             finally:
-                _lock(self._file, _TRY, fcntl.F_UNLCK, gate, 1)
+                _unlock(self._file, gate, 1)
         except OSError:
             self.leave()
             return None
@@ -104,7 +104,7 @@ class _Place:
         """Wait until nobody has a lower number, or for so long; whether there was a wait."""
         assert self._file is not None
         try:
-            _lock(self._file, _TRY, fcntl.F_WRLCK, self._base, number)
+            _lock(self._file, fcntl.F_OFD_SETLK, fcntl.F_WRLCK, self._base, number)
         except OSError:
             pass
         else:
@@ -120,7 +120,8 @@ class _Place:
     def leave(self) -> None:
         """Let those behind go on."""
         if self._file is not None:
-            _lock(self._file, _TRY, fcntl.F_UNLCK, self._base, _NUMBERS)
+            with suppress(OSError):
+                _unlock(self._file, self._base, _NUMBERS)
 
     def __del__(self) -> None:
         if self._file is not None:
@@ -140,7 +141,7 @@ class _Waiting(threading.Thread):
     def run(self) -> None:
         """Wait."""
         with suppress(OSError):  # one goes on without
-            _lock(self._file, _WAIT, fcntl.F_WRLCK, self._base, self._number)
+            _wait_for(self._file, self._base, self._number)
         with self._lock:
             self.has_ended.set()
             if self._is_abandoned:
@@ -152,10 +153,17 @@ class _Waiting(threading.Thread):
             if self.has_ended.is_set():
                 return False
             self._is_abandoned = True
-            _lock(self._file, _TRY, fcntl.F_UNLCK, self._base, _NUMBERS)
+            _unlock(self._file, self._base, _NUMBERS)
             return True
 
 
-def _lock(file: int, how: int | None, kind: int, start: int, length: int) -> None:
-    assert how is not None
+def _wait_for(file: int, start: int, length: int) -> None:
+    _lock(file, fcntl.F_OFD_SETLKW, fcntl.F_WRLCK, start, length)
+
+
+def _unlock(file: int, start: int, length: int) -> None:
+    _lock(file, fcntl.F_OFD_SETLK, fcntl.F_UNLCK, start, length)
+
+
+def _lock(file: int, how: int, kind: int, start: int, length: int) -> None:
     fcntl.fcntl(file, how, _LOCK.pack(kind, os.SEEK_SET, start, length, 0))

@@ -211,15 +211,8 @@ def _pack_partition(batches: Sequence[pa.RecordBatch]) -> InputPartition:
 class FeedReader(DataSourceReader):
     """The feed between two snapshots of a branch, read once."""
 
-    def __init__(
-        self,
-        url: str,
-        table: str,
-        options: Mapping[str, str],
-        schema: StructType,
-        told: Sequence[str] = TOLD,
-    ):
-        self.feed = ChangeFeed(url, table, options, schema, told)
+    def __init__(self, feed: ChangeFeed):
+        self.feed = feed
 
     @brief_errors()
     def partitions(self) -> Sequence[InputPartition]:

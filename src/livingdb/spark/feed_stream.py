@@ -29,14 +29,13 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.refs import resolve
 from livingdb.graph.version_lineage import common_version
 from livingdb.spark.brief_errors import brief_errors
-from livingdb.spark.change_feed import TOLD, ChangeFeed
+from livingdb.spark.change_feed import ChangeFeed
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Change
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql.types import StructType
 
 __all__ = ["FeedStream", "RefusedStream", "step_bytes"]
 
@@ -50,15 +49,8 @@ _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30}
 class FeedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the feed as it grows, within the limits of its options."""
 
-    def __init__(
-        self,
-        url: str,
-        table: str,
-        options: Mapping[str, str],
-        schema: StructType,
-        told: Sequence[str] = TOLD,
-    ):
-        self.feed = ChangeFeed(url, table, options, schema, told)
+    def __init__(self, feed: ChangeFeed, options: Mapping[str, str]):
+        self.feed = feed
         self.most_snapshots = _count_option(options, "maxSnapshotsPerTrigger")
         self.most_bytes = _size_option(options, "maxBytesPerTrigger")
         self.last: int | None = None

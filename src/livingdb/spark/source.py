@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from livingdb.engines.value_ranges import Ranges
+    from livingdb.spark.change_feed import ChangeFeed
     from livingdb.spark.scan_tasks import ScanTask
     from livingdb.tables.schema import TableSchema
 
@@ -104,18 +105,18 @@ class LivingDBSource(DataSource):
         if self.is_feed:
             from livingdb.spark.change_feed import FeedReader
 
-            return FeedReader(self.url, self.table, self.options, schema, self._told)
+            return FeedReader(self._feed(schema))
         pinned = self.pinned
         return SnapshotReader(
             self.url, pinned.snapshot, self.table, schema, self.options, pinned.where
         )
 
-    @property
-    def _told(self) -> tuple[str, ...]:
-        """What the columns of the feed are called that say what happened."""
-        from livingdb.spark.change_feed import told_names
+    def _feed(self, schema: StructType) -> ChangeFeed:
+        """The table's feed, whose own columns are called as the table leaves room for."""
+        from livingdb.spark.change_feed import ChangeFeed, told_names
 
-        return told_names(self.pinned.columns)
+        told = told_names(self.pinned.columns)
+        return ChangeFeed(self.url, self.table, self.options, schema, told)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Reads the change feed as it grows.
@@ -131,7 +132,7 @@ class LivingDBSource(DataSource):
                 raise InvalidData(
                     'a stream of a table is its change feed: add .option("readChangeFeed", "true")'
                 )
-            return FeedStream(self.url, self.table, self.options, schema, self._told)
+            return FeedStream(self._feed(schema), self.options)
         except LivingDBError as error:
             if not is_worker():
                 raise

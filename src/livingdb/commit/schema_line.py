@@ -1,0 +1,73 @@
+"""The schema changes on the way of a branch that moves: those that its followers carry on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.commit.proposal import BranchMove
+from livingdb.errors import LivingDBError
+from livingdb.evolution.equal_changes import unified_changes
+from livingdb.evolution.lift import Lifter
+from livingdb.evolution.merge_schemas import own_changes
+from livingdb.evolution.schema_change import SchemaChange
+from livingdb.evolution.schema_elements import MadeChange
+from livingdb.evolution.schema_history import (
+    fork_of,
+    line_between,
+    made_between,
+    made_of,
+    schema_history,
+    visible_schemas,
+)
+from livingdb.graph.ancestry import is_ancestor
+from livingdb.graph.draft import Draft, HeadMove
+from livingdb.graph.graph import Graph
+from livingdb.graph.names import is_hidden
+
+__all__ = ["forwarded_move", "line_to_draft"]
+
+
+def line_to_draft(graph: Graph, branch: BranchRow, drafts: Sequence[Draft]) -> Sequence[MadeChange]:
+    """What happens to the schema of a branch that goes to the last of some drafts.
+
+    Nothing, if that is not made on another of them: then its own edge says so.
+    """
+    if not drafts[-1].intent.on_previous or drafts[-2].record.edge.kind != "schema_change":
+        return ()
+    if not graph.syncs(branch.epoch):
+        return ()  # nobody asks
+    head = graph.snapshots.at(branch.head)
+    items = drafts[-2].record.edge.details.get("changes", ())
+    changes = [SchemaChange.from_json(item) for item in items]
+    try:
+        made = made_of(changes, visible_schemas(graph, head))
+    except LivingDBError:  # a merge has taken back changes of ours, so that they lead nowhere
+        return ()
+    tables = drafts[-1].record.tables.items()
+    now = {
+        name: graph.versions.definition(graph.versions.require(address))
+        for name, address in tables
+        if not is_hidden(name)
+    }
+    return [*made, *made_between(graph, head, head, made[-1].after, now)] if made else ()
+
+
+def forwarded_move(graph: Graph, lifter: Lifter, move: HeadMove) -> BranchMove:
+    """A branch that goes to a snapshot that is there, and the schema changes on the way."""
+    found = BranchMove.to_snapshot(graph, move)
+    if not is_ancestor(graph.snapshots, found.head, move.to):
+        return found
+    unified: Mapping[str, str] = {}
+    line: Sequence[MadeChange] = ()
+    fork = fork_of(graph, found.head, move.to)
+    made = lifter.made_between(found.head, move.to)
+    if fork is not None and fork != found.head:  # it takes the line of another side
+        ends = (found.head, move.to)
+        before, after = (schema_history(graph, lifter, fork, end) for end in ends)
+        unified = unified_changes(before, after).ids
+        line = own_changes(after, before)
+    elif made and graph.syncs(found.branch.epoch):
+        line = line_between(graph, lifter, found.head, move.to)
+    return replace(found, made_changes=made, unified=unified, line=line)
