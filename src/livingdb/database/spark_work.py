@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from livingdb.chunks.address import Address
 from livingdb.engines.spark.session import spark_session
@@ -12,6 +13,11 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.large_work import LARGE_ROWS
 from livingdb.tables.index import Version
 from livingdb.trees.diff import DiffBatch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from livingdb.engines.spark.projected_table import ProjectedTable
 
 __all__ = ["SparkWork"]
 
@@ -45,6 +51,17 @@ class SparkWork:
         from livingdb.spark import large_work
 
         return large_work.diff(spark_session(), graph, before, after)
+
+    def project(
+        self, session: SparkSession, graph: Graph, version: Version, is_whole: bool
+    ) -> ProjectedTable | None:
+        """Files that Spark reads natively; None if there are none."""
+        from livingdb.spark import project_version
+
+        least = project_version.PROJECTED_ROWS
+        return project_version.project_version(
+            session, graph, version, make=is_whole, least_rows=least
+        )
 
     def repack(
         self, graph: Graph, names: Sequence[str], pairs: Mapping[Address, Address | None]

@@ -20,6 +20,7 @@ from livingdb.errors import NotFound, RuleViolation
 from livingdb.graph.graph import Graph, missing_table_error, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.refs import NOW
+from livingdb.graph.table_location import table_location
 from livingdb.sql.alter_clauses import AlterStatement
 from livingdb.sql.create_table_as import CreateTableAs
 from livingdb.sql.database_statements import DatabaseStatement
@@ -123,7 +124,7 @@ class SnapshotScope:
         if ref is None and self._lifted is not None:
             return None
         row, table = self._locate_table(name, ref)
-        return TableLocation(self.database._graph.place.url, row.address.hex(), table)
+        return table_location(self.database._graph, row.address, table)
 
     def show(self, what: str) -> pa.Table:
         """What there is: the tables and views here, or what the database has of a kind."""

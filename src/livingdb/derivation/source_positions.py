@@ -11,12 +11,12 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.derivation.refresh_view import RefreshInput, SourceVersion
 from livingdb.derivation.view import SourceTable, View
-from livingdb.engines.request import TableLocation
 from livingdb.errors import NotFound
 from livingdb.graph.ancestry import first_parents
 from livingdb.graph.edge_ends import AT
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
+from livingdb.graph.table_location import table_location
 from livingdb.tables.index import Version
 
 __all__ = [
@@ -126,7 +126,7 @@ def _source_version(graph: Graph, view: View, name: str, at: At) -> SourceVersio
     table = table_name_in(graph, source, tables)
     if table is None:
         raise NotFound(f"the table {source.table!r}, which {view.name!r} reads, is not there")
-    stored = TableLocation(graph.place.url, address.hex(), table)
+    stored = table_location(graph, address, table)
     return SourceVersion(graph.versions.require(tables[table]), stored)
 
 
@@ -183,7 +183,7 @@ def _clone_inputs(graph: Graph, view: View, old: At | None, new: At) -> dict[str
             {
                 name: SourceVersion(
                     graph.versions.require(version),
-                    TableLocation(graph.place.url, str(address and address.hex()), name),
+                    None if address is None else table_location(graph, address, name),
                 )
                 for name, version in tables.items()
                 if not is_hidden(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 from sqlglot import exp
@@ -17,16 +17,28 @@ from livingdb.engines.written_query import WrittenQuery
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from livingdb.engines.spark.projected_table import ProjectedTable
+
 __all__ = ["Engine", "Request", "Source", "TableLocation", "parameters_of"]
 
 
 @dataclass(frozen=True)
 class TableLocation:
-    """Where a table lies, for those who read it by themselves: a database and a snapshot's id."""
+    """Where a table lies, for those who read it by themselves: a database and a snapshot's id.
+
+    `project` gives it as files that a Spark session reads natively; it is told whether all rows
+    are to be read, and gives None where there are no such files.
+    """
 
     url: str = field(repr=False)
     snapshot: str
     table: str
+    project: Callable[[SparkSession, bool], ProjectedTable | None] | None = field(
+        default=None, repr=False, compare=False
+    )
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,9 @@ from livingdb.tables.index import Version
 from livingdb.trees.diff import DiffBatch
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from livingdb.engines.spark.projected_table import ProjectedTable
     from livingdb.graph.graph import Graph
 
 __all__ = ["LARGE_ROWS", "LargeWork"]
@@ -31,6 +34,15 @@ class LargeWork(Protocol):
 
     def diff(self, graph: Graph, before: Version, after: Version) -> Iterator[DiffBatch]:
         """The rows that differ between two versions of one definition, in key order."""
+        ...
+
+    def project(
+        self, session: SparkSession, graph: Graph, version: Version, is_whole: bool
+    ) -> ProjectedTable | None:
+        """Files that Spark reads natively; None if there are none.
+
+        They are made for a large table that `is_whole`, all of it, to be read.
+        """
         ...
 
     def repack(

@@ -8,9 +8,9 @@ from __future__ import annotations
 import typing
 
 if typing.TYPE_CHECKING:
-    from livingdb.spark.public import LivingDBSource, load, session, sql
+    from livingdb.spark.public import LivingDBSource, load, session, sql, table
 
-__all__ = ["LivingDBSource", "load", "session", "sql"]
+__all__ = ["LivingDBSource", "load", "session", "sql", "table"]
 
 if not typing.TYPE_CHECKING:
 

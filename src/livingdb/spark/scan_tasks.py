@@ -33,7 +33,7 @@ from livingdb.trees.forest import Forest
 from livingdb.trees.scan import Span, ZoneFilter
 from livingdb.trees.shape import Shape
 
-__all__ = ["ScanPlan", "ScanTask", "plan_scan", "plan_spans"]
+__all__ = ["ScanPlan", "ScanTask", "plan_scan", "plan_spans", "plan_tree"]
 
 _LOOSE_BYTES = 128 << 10
 
@@ -100,15 +100,7 @@ def plan_spans(
 ) -> list[ScanTask]:
     """The tasks that read a part of a version, one for each range that meets the part."""
     rows = graph.versions.tree_rows(version)
-    graph.upkeep.save_answers()  # tasks read what is stored, not what this process has
-    definition = graph.versions.definition(version)
-    plan = ScanPlan(
-        graph.place.files.url,
-        tuple(graph.catalog.packs.names()),
-        _loose_chunks(graph, version, rows.root),
-        json.dumps(definition.to_json()),
-        bytes(rows.root),
-    )
+    plan = _plan(graph, version, rows.root)
     tasks = []
     for span in ranges:
         spans = tuple(
@@ -119,6 +111,26 @@ def plan_spans(
             packed = None if tail is None else delta_to_bytes(tail)
             tasks.append(ScanTask(plan, tuple(columns), spans, part.filters, packed))
     return tasks
+
+
+def plan_tree(
+    graph: Graph, version: Version, root: Address, columns: Sequence[str], spans: Sequence[Span]
+) -> list[ScanTask]:
+    """The tasks that read ranges of a tree of a version's definition, as it is."""
+    plan = _plan(graph, version, root)
+    return [ScanTask(plan, tuple(columns), (span,), (), None) for span in spans]
+
+
+def _plan(graph: Graph, version: Version, root: Address) -> ScanPlan:
+    """What tasks need to read a tree of a version's definition."""
+    graph.upkeep.save_answers()  # tasks read what is stored, not what this process has
+    return ScanPlan(
+        graph.place.files.url,
+        tuple(graph.catalog.packs.names()),
+        _loose_chunks(graph, version, root),
+        json.dumps(graph.versions.definition(version).to_json()),
+        bytes(root),
+    )
 
 
 def _loose_chunks(graph: Graph, version: Version, root: Address) -> tuple[tuple[bytes, bytes], ...]:

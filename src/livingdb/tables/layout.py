@@ -37,18 +37,22 @@ class Layout:
     groups       columns that lie together; those not named share one more group
     fold         "auto", "always" (a tree for every version), "never", or the share (0–1) of
                  the tree's rows that the tail may reach before it is folded
+    projection   whether Spark gets Parquet files of the table, however few rows it has
     """
 
     splitter: str = "content"
     target_rows: int = 4096
     groups: Sequence[Sequence[str]] | None = None
     fold: str | float = "auto"
+    projection: bool = False
 
     def __post_init__(self) -> None:
         if self.splitter not in ("content", "capacity"):
             raise InvalidData(f"splitter {self.splitter!r}: choose 'content' or 'capacity'")
         if not isinstance(self.target_rows, int) or not 2 <= self.target_rows <= 1_000_000:
             raise InvalidData(f"target_rows {self.target_rows!r}: choose 2 to 1,000,000 rows")
+        if not isinstance(self.projection, bool):
+            raise InvalidData(f"projection {self.projection!r}: choose True or False")
         if isinstance(self.fold, (int, float)) and not isinstance(self.fold, bool):
             object.__setattr__(self, "fold", float(self.fold))
             if not 0 <= float(self.fold) <= 1:
@@ -113,6 +117,7 @@ class Layout:
             "target_rows": self.target_rows,
             "groups": groups,
             "fold": self.fold,
+            **({"projection": True} if self.projection else {}),
         }
 
     @classmethod

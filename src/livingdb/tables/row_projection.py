@@ -175,6 +175,19 @@ class RowProjection:
         )
         return _Computation(formula, inputs, len(self.filters), depth, is_constant)
 
+    def source_of(self, name: str) -> str | None:
+        """The source column that a column of the result is; None if it is computed."""
+        column = self.columns[name]
+        return column.name if isinstance(column, _Source) else None
+
+    def constant(self, name: str) -> pa.Scalar | None:
+        """The value that a column of the result has in every row; None if it may have several."""
+        column = self.columns[name]
+        if isinstance(column, _Source) or not column.computation.is_constant:
+            return None
+        _, (values,) = RowProjection({name: column}).map_rows({}, 1, [name])
+        return values[0]
+
     def reads(self, names: Sequence[str]) -> list[str]:
         """The source columns that some columns of the result, and the choice of rows, need."""
         return self._plan(names).reads

@@ -1,7 +1,7 @@
 """The Spark engine: the same requests, answered by Spark.
 
-Tables are read through LivingDB's data source, by tasks that read chunks themselves; rows that
-only this process has are handed over.
+Large tables are read from files that Spark reads natively, others through LivingDB's data source,
+by tasks that read chunks themselves; rows that only this process has are handed over.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from livingdb.engines.range_text import RANGES_OPTION, ranges_to_text
 from livingdb.engines.request import Request, Source
 from livingdb.engines.spark.build_trees import build_frame
 from livingdb.engines.spark.parallelism import parallelism
+from livingdb.engines.spark.projected_table import projected_frame
 from livingdb.engines.tree_parts import TreeParts
 from livingdb.engines.trust import text_for_spark
 from livingdb.engines.value_ranges import Ranges
@@ -120,6 +121,9 @@ class SparkEngine:
             found = [source.rows.to_arrow(needed, span, part.filters) for span in part.spans]
             empty = source.schema.empty_table().select(needed)
             return self.session.createDataFrame(pa.concat_tables([empty, *found]))
+        files = stored.project and stored.project(self.session, not wanted)
+        if files:
+            return projected_frame(self.session, files, needed)
         read = self.session.read.format("livingdb").option("table", stored.table)
         read = read.option("versionAsOf", f"id:{stored.snapshot}")
         read = read.option("columns", _columns_option(needed))
