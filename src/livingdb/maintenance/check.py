@@ -25,6 +25,7 @@ from livingdb.errors import Corruption, LivingDBError
 from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot import SnapshotRecord
 from livingdb.graph.unique_constraints import check_unique_rows
+from livingdb.maintenance.projections import projection_problems
 from livingdb.maintenance.reach import Trees, recipe_chunks, recipe_inputs
 from livingdb.maintenance.repair_rows import Mended, all_rows_on
 from livingdb.tables.recipe import Change, Definition, Rows, load_recipe
@@ -164,6 +165,7 @@ class Check:
             self._check_snapshots,
             self._check_names,
             self._check_uniques,
+            self._check_projections,
         )
         for part in parts:
             with self.collect_problems("catalog"):
@@ -315,6 +317,10 @@ class Check:
         with self.collect_problems(where):
             for address in self.trees.walk(definition, root):
                 self._check_chunk(address, where)
+
+    def _check_projections(self) -> None:
+        for name, what in projection_problems(self.graph):
+            self._report(f"projection {name}", what)
 
     # --- snapshots and names -----------------------------------------------------------------
 

@@ -1,9 +1,9 @@
 """Compact: the same snapshots in fewer bytes.
 
 The journal is drained, old trees are thinned, and packs are written anew: tighter, and without
-the trees nobody needs any more.  What killed writers left half written a day ago goes, too.
-What was dropped can no longer be built upon, so the catalog's *epoch* goes up with it: a
-transaction that began before notices and starts again.
+the trees nobody needs any more.  Projections that no head is read from go, and so does what killed
+writers left half written a day ago.  What was dropped can no longer be built upon, so the
+catalog's *epoch* goes up with it: a transaction that began before notices and starts again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from livingdb.chunks.repack_packs import PackSwap, repack_packs
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.snapshot import SnapshotRecord
 from livingdb.graph.storage.drain_journal import drain_journal, give_back_pages
+from livingdb.maintenance.projections import drop_unused_projections
 from livingdb.maintenance.reach import Trees, recipe_chunks
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Derived, Rows, load_recipe
@@ -65,6 +66,7 @@ def compact(graph: Graph, progress: Progress | None = None) -> CompactionReport:
         if _repack(graph, say):
             break
     give_back_pages(store)
+    drop_unused_projections(graph)
     graph.place.files.sweep(_LEFT_BEHIND_SECONDS)
     return CompactionReport(
         before, _pack_bytes(graph, graph.catalog.packs.names()), drained, thinned

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -19,6 +20,7 @@ from blake3 import blake3
 from livingdb.chunks.address import digest
 from livingdb.errors import Corruption
 from livingdb.files.base import Files, FileWriter
+from livingdb.files.local import LocalFiles
 from livingdb.tables.column import Column
 from livingdb.tables.type_names import type_name
 
@@ -60,14 +62,26 @@ class ProjectionFiles:
             self._files.delete(_note(name))
             self._files.delete(_data(name))
 
-    def drop_leftovers(self) -> int:
-        """Remove data whose note is gone or was never written; how many files that were."""
+    def drop_leftovers(self, before: float) -> None:
+        """Remove data that was written before then and whose note is not there."""
         held = self.held()
-        left = [p for p in self._files.list(FOLDER) if p.endswith(".parquet")]
-        dropped = [path for path in left if path[len(FOLDER) + 1 : -len(".parquet")] not in held]
-        for path in dropped:
-            self._files.delete(path)
-        return len(dropped)
+        for path in self._files.list(FOLDER):
+            name, _, ending = path[len(FOLDER) + 1 :].partition(".")
+            if ending == "parquet" and name not in held and self._time(path) < before:
+                self._files.delete(path)
+
+    def written_at(self, name: str) -> float:
+        """When a file was made, in seconds since 1970."""
+        return self._time(_note(name))
+
+    def _time(self, path: str) -> float:
+        """When something was written; where that is not known, long ago."""
+        if not isinstance(self._files, LocalFiles):
+            return 0.0
+        try:
+            return os.stat(os.path.join(self._files.root, path)).st_mtime
+        except FileNotFoundError:
+            return 0.0
 
     def problem(self, name: str) -> str | None:
         """What is wrong with the bytes of a file; None if nothing is."""
