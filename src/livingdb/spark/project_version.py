@@ -1,9 +1,7 @@
 """Projecting: a version of a table as Parquet files that Spark reads by itself.
 
-The files are those of the pieces of a tree, so that versions share all that did not change between
-them.  Changes over the tree are laid over the files as long as they are few; many are folded into
-a tree first, whose other pieces then have files already.  A schema change that keeps every row and
-computes nothing reads the files of the version before it.
+Changes over the tree are laid over its files as long as they are few; many are folded into a tree
+first, most of whose files may be there already.
 """
 
 from __future__ import annotations
@@ -63,7 +61,8 @@ def project_version(
         if base is None or not _can_lay_over(base):
             return None
     named = subtree_files(base)
-    missing = [(name, piece) for name, piece in named if name not in held]
+    sound = files.sound(held & {name for name, _ in named})
+    missing = [(name, subtree) for name, subtree in named if name not in sound]
     if missing:
         if not is_wanted or graph.place.refusal is not None:
             return None
@@ -107,8 +106,8 @@ def _projected(
     if not base.changes:
         return ProjectedTable(columns, schema, key, [files.url(name) for name, _ in named])
     plain, touched = list[str](), list[str]()
-    for name, piece in named:
-        start, stop = piece.span.rows(base.changed)
+    for name, subtree in named:
+        start, stop = subtree.span.rows(base.changed)
         (touched if stop > start else plain).append(files.url(name))
     found = graph.versions.rows(version).lookup(base.changed, schema.names)[1]
     put = pa.Table.from_arrays(found, schema=schema)
@@ -120,7 +119,7 @@ def _projected(
 
 @dataclass(frozen=True)
 class _FileTask:
-    """One piece to be written."""
+    """One subtree to be written."""
 
     scan: ScanTask
     name: str
@@ -132,8 +131,8 @@ def _make_files(
     base: BaseRows,
     missing: Sequence[tuple[str, Subtree]],
 ) -> None:
-    """Write the files of pieces, a piece a task."""
-    spans = [piece.span for _, piece in missing]
+    """Write the files of subtrees, one a task."""
+    spans = [subtree.span for _, subtree in missing]
     columns = [column.name for column in base.tree.schema.stored_columns]
     scans = plan_tree(graph, base.version, base.tree.root, columns, spans)
     tasks = [_FileTask(scan, name) for scan, (name, _) in zip(scans, missing, strict=True)]

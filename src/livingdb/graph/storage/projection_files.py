@@ -1,6 +1,6 @@
-"""The files of projections: rows of pieces of trees as Parquet, in the folder `projections`.
+"""The files of projections: rows of subtrees as Parquet, in the folder `projections`.
 
-A file is named after the piece and the columns it holds, and beside it lies a note with its length
+A file is named after the subtree and the columns it holds, and beside it lies a note with its length
 and a digest of its bytes; without the note it counts for nobody.  All of them can be made again:
 who deletes them loses time and nothing else.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,14 +27,19 @@ from livingdb.tables.type_names import type_name
 
 __all__ = ["FOLDER", "ProjectionFiles", "file_name", "write_file"]
 
+_log = logging.getLogger("livingdb")
+
 FOLDER = "projections"
 _ROW_GROUP = 256 << 10
 
+_verified: set[tuple[str, int, int]] = set()
+"""Files that this process has read whole and found as they were written."""
 
-def file_name(piece: str, columns: Sequence[Column]) -> str:
-    """What the file of some columns of a piece is called, without an ending."""
+
+def file_name(subtree: str, columns: Sequence[Column]) -> str:
+    """What the file of some columns of a subtree is called, without an ending."""
     held = [(column.id, type_name(column.type)) for column in columns]
-    return digest(json.dumps([piece, held]).encode()).hex()[:40]
+    return digest(json.dumps([subtree, held]).encode()).hex()[:40]
 
 
 class ProjectionFiles:
@@ -47,6 +53,35 @@ class ProjectionFiles:
         paths = self._files.list(FOLDER)
         notes = (path for path in paths if path.endswith(".json"))
         return {path[len(FOLDER) + 1 : -len(".json")] for path in notes}
+
+    def sound(self, names: Iterable[str]) -> set[str]:
+        """Those of the files that are as they were written; of the others the log tells.
+
+        A file is read for that once by a process.  Afterwards Spark checks every page it reads.
+        """
+        good = set()
+        for name in names:
+            stamp = self._stamp(name)
+            if stamp is None or stamp not in _verified:
+                problem = self.problem(name)
+                if problem is not None:
+                    _log.warning("%s, so it is not used", problem)
+                    continue
+                if stamp is not None:
+                    _verified.add(stamp)
+            good.add(name)
+        return good
+
+    def _stamp(self, name: str) -> tuple[str, int, int] | None:
+        """What tells a file from one that somebody put in its place; None: nothing does."""
+        if not isinstance(self._files, LocalFiles):
+            return None
+        path = os.path.join(self._files.root, _data(name))
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:
+            return None
+        return path, status.st_size, status.st_mtime_ns
 
     def url(self, name: str) -> str:
         """Where a file lies."""
@@ -93,7 +128,8 @@ class ProjectionFiles:
         data = self._files.view(_data(name)) if self._files.exists(_data(name)) else None
         if data is None:
             return f"the projection {name} is not there"
-        if (len(data), blake3(data[:]).hexdigest()) != expected:
+        found = blake3(data[:], max_threads=blake3.AUTO).hexdigest()
+        if (len(data), found) != expected:
             return f"the projection {name} is damaged"
         return None
 
@@ -112,7 +148,7 @@ class ProjectionFiles:
 def write_file(
     files: Files, name: str, columns: Sequence[Column], batches: Iterator[pa.RecordBatch]
 ) -> None:
-    """Write the columns of a piece, under their identities; the note comes last."""
+    """Write the columns of a subtree, under their identities; the note comes last."""
     import pyarrow.parquet as pq
 
     schema = pa.schema([pa.field(column.id, column.type) for column in columns])
