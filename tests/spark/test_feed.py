@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 import livingdb
 from livingdb.evolution import RenameColumn
 from livingdb.graph.change_feed import feed_entries
+from livingdb.spark import change_feed
 from livingdb.spark.change_feed import ChangeFeed
 from livingdb.spark.feed_stream import FeedStream, step_bytes
+from livingdb.spark.source import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,6 +82,42 @@ def test_a_feed_is_all_that_happened(
     row = reader.option("startingVersion", "main~1").load(db.name).collect()[0]
     assert row["_commit_version"] == main.head.id
     assert row["_commit_timestamp"].timestamp() == pytest.approx(main.head.time.timestamp())
+
+
+def test_large_movements_are_read_by_their_tasks(
+    db: livingdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reads a movement, its rows are the same."""
+    main = db.branch("main")
+    layout = livingdb.Layout(target_rows=8)
+    main.create_table("t", {"id": "bigint", "v": "string"}, key="id", layout=layout)
+    main.insert("t", {"id": list(range(500)), "v": ["a"] * 500})
+    main.update("t", {"id": list(range(0, 500, 5)), "v": ["b"] * 100})
+    main.evolve(RenameColumn("t", "v", "w"))
+    with main.transaction() as tx:
+        tx.delete("t", list(range(100, 200)))
+        tx.insert("t", {"id": list(range(900, 990)), "w": [None] * 90})
+    main.insert("t", {"id": [7000], "w": ["few"]})
+    db.branch("main").reset("main~2")
+    main.sql("DROP TABLE t")
+    main.create_table("t", {"id": "bigint", "w": "string"}, key="id", layout=layout)
+    main.insert("t", {"id": list(range(60)), "w": ["again"] * 60})
+
+    def rows(limit: int) -> tuple[list[dict[str, Any]], int]:
+        monkeypatch.setattr(change_feed, "_PART_ROWS", limit)
+        schema = spark_schema(change_feed.feed_schema(main.table("t").schema))
+        reader = change_feed.FeedReader(ChangeFeed(db.name, "t", {}, schema))
+        parts = pickle.loads(pickle.dumps(list(reader.partitions())))
+        found = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
+        order = ("_commit_sequence", "id", "_change_type")
+        travelled = sum(not isinstance(part.value, bytes) for part in parts)
+        return sorted(found, key=lambda row: [row[name] for name in order]), travelled
+
+    here, none = rows(1_000_000)
+    there, many = rows(50)
+    assert (none, len(here)) == (0, 500 + 200 + 190 + 1 + 191 + 500 + 60)
+    assert there == here
+    assert many > 20
 
 
 def test_a_time_is_a_position_in_the_log(

@@ -22,6 +22,7 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.refs import position_at, resolve
 from livingdb.spark.branch_option import BranchOption
 from livingdb.spark.brief_errors import brief_errors
+from livingdb.spark.feed_tasks import FeedTask, plan_feed_tasks
 from livingdb.tables.free_names import free_names
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.diff import DELETED, INSERTED, UPDATED, DiffBatch
@@ -56,8 +57,10 @@ def told_names(table: pa.Schema) -> tuple[str, ...]:
     return tuple(free_names(TOLD, table.names))
 
 
-def feed_rows(schema: TableSchema, step: FeedEntry, batch: DiffBatch) -> pa.RecordBatch:
-    """One batch of differences as rows: two for an update."""
+def feed_rows(
+    schema: TableSchema, batch: DiffBatch, snapshot: str, position: int, time: int
+) -> pa.RecordBatch:
+    """One batch of differences as rows, two for an update, and the movement that made it."""
     kinds = batch.kinds
     order, types = [], []
     for kind, side, code in (
@@ -77,14 +80,13 @@ def feed_rows(schema: TableSchema, step: FeedEntry, batch: DiffBatch) -> pa.Reco
         for at in (schema.position(column.name) for column in schema.visible_columns)
     ]
     count = len(places)
-    row = step.snapshot
     names = pa.DictionaryArray.from_arrays(pa.array(codes[by_key]), list(_CHANGE_TYPES))
     zeros = pa.array(np.zeros(count, np.int64))
     about = [
         names.cast(pa.string()),
-        pa.array([row.address.hex()]).take(zeros),
-        pa.array([step.position], pa.int64()).take(zeros),
-        pa.array([row.time], pa.int64()).cast(pa.timestamp("us", "UTC")).take(zeros),
+        pa.array([snapshot]).take(zeros),
+        pa.array([position], pa.int64()).take(zeros),
+        pa.array([time], pa.int64()).cast(pa.timestamp("us", "UTC")).take(zeros),
     ]
     return pa.RecordBatch.from_arrays([*columns, *about], schema=feed_schema(schema.arrow))
 
@@ -134,7 +136,10 @@ class ChangeFeed:
     def plan_partitions(
         self, db: Database, branch: BranchRow, start: SnapshotRow, after: int, upto: int
     ) -> list[InputPartition]:
-        """The rows of the movements, a bounded number in each partition."""
+        """The rows of the movements, a bounded number in each partition.
+
+        Of a small movement they travel from here; a large one is read by the tasks themselves.
+        """
         graph = db._graph
         held: list[pa.RecordBatch] = []
         rows = 0
@@ -146,9 +151,16 @@ class ChangeFeed:
             version = step.after or step.before
             if version is None:
                 continue
+            tasks = plan_feed_tasks(graph, step, newest_schema, _PART_ROWS)
+            if tasks is not None:
+                parts += [_pack_partition(held)] if held else []
+                held, rows = [], 0
+                parts += [InputPartition(task) for task in tasks]
+                continue
             schema = graph.versions.definition(version).schema
+            moved = step.snapshot.address.hex(), step.position, step.snapshot.time
             for batch in self._batches(db, step):
-                rows_then = feed_rows(schema, step, batch)
+                rows_then = feed_rows(schema, batch, *moved)
                 held.append(self._as_known_now(rows_then, schema, newest_schema, wanted))
                 rows += len(held[-1])
                 if rows > _PART_ROWS:
@@ -195,9 +207,21 @@ class ChangeFeed:
         if partition.value is None:
             return
         target = self._target()
-        with pa.ipc.open_stream(partition.value) as reader:
-            for batch in reader:
+        with brief_errors():
+            for batch in self._partition_rows(partition.value, target):
                 yield batch if batch.schema.equals(target) else batch.cast(target)
+
+    def _partition_rows(
+        self, value: bytes | FeedTask, wanted: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        if isinstance(value, FeedTask):
+            then, now = value.schema(), value.newest_schema()
+            for batch in value.batches():
+                rows = feed_rows(then, batch, value.snapshot, value.position, value.time)
+                yield self._as_known_now(rows, then, now, wanted)
+            return
+        with pa.ipc.open_stream(value) as reader:
+            yield from reader
 
 
 def _pack_partition(batches: Sequence[pa.RecordBatch]) -> InputPartition:

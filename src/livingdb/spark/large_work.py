@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -24,7 +24,7 @@ from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.files.url import open_files
 from livingdb.graph.diff import range_diff
 from livingdb.graph.graph import Graph
-from livingdb.spark.scan_tasks import ScanTask, plan_scan, plan_spans
+from livingdb.spark.scan_tasks import ScanTask, plan_scan, plan_spans, share_loose_chunks
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Definition
 from livingdb.trees.compare import choose
@@ -101,18 +101,12 @@ def diff(spark: SparkSession, graph: Graph, before: Version, after: Version) -> 
     whole = scan_bounds(schema, {})
     old = plan_spans(graph, before, names, whole, spans)
     new = plan_spans(graph, after, names, whole, spans)
-    tasks = [_DiffTask(*_share_loose_chunks(*each)) for each in zip(old, new, spans, strict=True)]
+    tasks = [
+        _DiffTask(*share_loose_chunks(one, other), span)
+        for one, other, span in zip(old, new, spans, strict=True)
+    ]
     for result in run_tasks(spark, _diff, tasks):
         yield _decode_batch(result, rows.forest.shape)
-
-
-def _share_loose_chunks(
-    before: ScanTask, after: ScanTask, span: Span
-) -> tuple[ScanTask, ScanTask, Span]:
-    """Both sides with the chunks of both: a tree is compared by whoever reads the other."""
-    loose = tuple(sorted({*before.plan.loose, *after.plan.loose}))
-    sides = [replace(side, plan=replace(side.plan, loose=loose)) for side in (before, after)]
-    return sides[0], sides[1], span
 
 
 def _diff(task: _DiffTask) -> Iterator[bytes]:

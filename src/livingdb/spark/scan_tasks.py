@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -33,7 +33,7 @@ from livingdb.trees.forest import Forest
 from livingdb.trees.scan import Span, ZoneFilter
 from livingdb.trees.shape import Shape
 
-__all__ = ["ScanPlan", "ScanTask", "plan_scan", "plan_spans", "plan_tree"]
+__all__ = ["ScanPlan", "ScanTask", "plan_scan", "plan_spans", "plan_tree", "share_loose_chunks"]
 
 _LOOSE_BYTES = 128 << 10
 
@@ -119,6 +119,13 @@ def plan_tree(
     """The tasks that read ranges of a tree of a version's definition, as it is."""
     plan = _plan(graph, version, root)
     return [ScanTask(plan, tuple(columns), (span,), (), None) for span in spans]
+
+
+def share_loose_chunks(before: ScanTask, after: ScanTask) -> tuple[ScanTask, ScanTask]:
+    """Both sides with the chunks of both: a tree is compared by whoever reads the other."""
+    loose = tuple(sorted({*before.plan.loose, *after.plan.loose}))
+    sides = [replace(side, plan=replace(side.plan, loose=loose)) for side in (before, after)]
+    return sides[0], sides[1]
 
 
 def _plan(graph: Graph, version: Version, root: Address) -> ScanPlan:

@@ -208,7 +208,7 @@ def test_the_change_feed(main: livingdb.Branch) -> None:
         row
         for step in feed_entries(graph, branch, "bag", start, -1, branch.position)
         for batch in step.batches(graph)
-        for row in feed_rows(BAG, step, batch).to_pylist()
+        for row in feed_rows(BAG, batch, "id", step.position, 0).to_pylist()
     ]
     assert [(row["_change_type"], row["city"]) for row in rows] == [
         ("insert", row["city"]) for row in BAG_ROWS

@@ -1,8 +1,8 @@
 """The files of projections: rows of subtrees as Parquet, in the folder `projections`.
 
-A file is named after the subtree and the columns it holds, and beside it lies a note with its length
-and a digest of its bytes; without the note it counts for nobody.  All of them can be made again:
-who deletes them loses time and nothing else.
+A file is named after the subtree and the columns it holds, and beside it lies a note with its
+length and a digest of its bytes; without the note it counts for nobody.  All of them can be made
+again: who deletes them loses time and nothing else.
 """
 
 from __future__ import annotations
