@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Sized
+import os
+from collections.abc import Callable, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from livingdb.commit.pipeline import Pipeline
     from livingdb.commit.transaction import BranchTransaction
     from livingdb.database.database import Database
+    from livingdb.database.export_tables import Export
     from livingdb.database.transaction import Transaction
     from livingdb.graph.graph import Graph
     from livingdb.sql.parameters import Parameters
@@ -91,6 +93,17 @@ class Branch:
         moves = graph.branches.log(graph.branch(self.name))[:limit]
         found = graph.snapshots.get_many({move.snapshot for move in moves})
         return [BranchMovement.of(self.database, m, found[m.snapshot]) for m in moves]
+
+    def export(
+        self,
+        folder: str | os.PathLike[str],
+        tables: Sequence[str] | None = None,
+        format: str = "parquet",
+        *,
+        progress: Callable[[str, int, int], object] | None = None,
+    ) -> Export:
+        """Write its tables as they are now into a folder; see `Snapshot.export`."""
+        return self.head.export(folder, tables, format, progress=progress)
 
     def sql(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from livingdb.tables.index import Version
 if TYPE_CHECKING:
     from livingdb.database.branch import Branch
     from livingdb.database.database import Database
+    from livingdb.database.export_tables import Export
     from livingdb.database.sql_scope import SnapshotScope
     from livingdb.graph.graph import Graph
     from livingdb.sql.parameters import Parameters
@@ -129,6 +131,23 @@ class Snapshot:
         from livingdb.database.sql_scope import SnapshotScope
 
         return SnapshotScope(self.database, self._row, self._branch, self._lifted)
+
+    def export(
+        self,
+        folder: str | os.PathLike[str],
+        tables: Sequence[str] | None = None,
+        format: str = "parquet",
+        *,
+        progress: Callable[[str, int, int], object] | None = None,
+    ) -> Export:
+        """Write its tables, or some, into a folder: "parquet", "csv" or "arrow", a file each.
+
+        `tables.json` beside them says what they are; `livingdb import FOLDER` makes them again.
+        `progress` is called with a table's name, the rows written and those there are.
+        """
+        from livingdb.database.export_tables import export_tables
+
+        return export_tables(self, folder, tables, format, progress)
 
     def clone(
         self,

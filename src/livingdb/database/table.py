@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from livingdb.graph.graph import Graph
 from livingdb.tables.index import Version
+from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
 
 if TYPE_CHECKING:
@@ -77,6 +80,20 @@ class TableReader:
         found = polars.from_arrow(self.to_arrow(columns, where))
         assert isinstance(found, polars.DataFrame)
         return found
+
+    def to_parquet(
+        self,
+        path: str | os.PathLike[str],
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+    ) -> int:
+        """Write the rows in key order into a file, in place of one that is there; its bytes."""
+        from livingdb.database.table_files import write_rows
+
+        chosen = self.schema.names if columns is None else list(columns)
+        schema = pa.schema([self.rows.schema.column(name).field for name in chosen])
+        target = Path(os.fspath(path)).absolute()
+        return write_rows(target, "parquet", schema, self.batches(chosen, where))
 
     def batches(
         self, columns: Sequence[str] | None = None, where: str | None = None
@@ -147,6 +164,11 @@ class Table(TableReader):
     def version(self) -> str:
         """The address of its recipe."""
         return self._version.address.hex()
+
+    @property
+    def definition(self) -> Definition:
+        """Its schema, layout and identity."""
+        return self._graph.versions.definition(self._version)
 
     def root(self) -> str:
         """The canonical root of its tree: equal for equal rows and layout.  Folds if need be."""

@@ -9,6 +9,7 @@ __all__ = ["COMMANDS", "command"]
 COMMANDS = (
     "init",
     "import",
+    "export",
     "sql",
     "log",
     "graph",
@@ -48,6 +49,8 @@ def command(name: str) -> Any:  # noqa: PLR0912, PLR0915
             from livingdb.cli.commands.init import init as found
         case "import":
             from livingdb.cli.commands.import_files import import_files as found
+        case "export":
+            from livingdb.cli.commands.export import export as found
         case "sql":
             from livingdb.cli.commands.sql import sql as found
         case "log":

@@ -44,9 +44,9 @@ def import_files(
     context: typer.Context,
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="One file or several.")],
     table: Annotated[
-        str,
+        str | None,
         typer.Option("--table", help="The table; made if there is none.", autocompletion=tables),
-    ],
+    ] = None,
     key: Annotated[
         str | None, typer.Option("--key", help="Key columns of a new table, with commas between.")
     ] = None,
@@ -75,13 +75,20 @@ def import_files(
 ) -> None:
     """Import files of CSV, Parquet, JSON or Arrow into a table, in one transaction.
 
+    A folder that `livingdb export` wrote becomes the tables it holds.
+
     \b
     Example:
+      livingdb import exported
       livingdb import orders.csv --table orders
       livingdb import 2026-*.parquet --table visits --key city,day --mode upsert
       livingdb import customers.json --table customers --type zip=string
     """
     settings = Settings.of(context)
+    if table is None:
+        options = (key, written, types, no_header, skip_bad_lines, mode is not Mode.append)
+        _import_folder(settings, files, any(options), message)
+        return
     with settings.open() as db:
         from rich.console import Console
 
@@ -121,6 +128,37 @@ def import_files(
             told["skipped"] = len(incoming.skipped)
         count = f"{rows:,} {'row' if rows == 1 else 'rows'}"
         settings.output().write_record(told, f"{count} into {table}, {made.id[:12]}")
+
+
+def _import_folder(
+    settings: Settings, files: Sequence[Path], has_options: bool, message: str
+) -> None:
+    """Make the tables of a folder that was exported."""
+    from livingdb.database.import_tables import import_tables, is_exported
+
+    if len(files) != 1 or not is_exported(files[0]):
+        raise typer.BadParameter(
+            "which table do the rows go to? (A folder that livingdb export wrote needs none.)",
+            param_hint="--table",
+        )
+    if has_options:
+        raise typer.BadParameter(
+            "a folder that was exported says itself what it holds: it takes no other options",
+            param_hint="FILE",
+        )
+    with settings.open() as db:
+        from rich.console import Console
+
+        from livingdb.cli.progress import bars
+
+        branch = settings.open_branch(db)
+        with bars(Console(stderr=True))(f"importing {files[0]}") as report:
+            made, rows = import_tables(
+                branch, files[0], message, lambda name, done, total: report(done, total)
+            )
+        told = {"tables": rows, "snapshot": made.id}
+        counts = ", ".join(f"{name} {count:,}" for name, count in rows.items())
+        settings.output().write_record(told, f"{counts or 'no tables'}, {made.id[:12]}")
 
 
 def _notes(incoming: ImportSource, table: str, key: Sequence[str], is_guessed: bool) -> list[str]:

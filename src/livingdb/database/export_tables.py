@@ -1,0 +1,149 @@
+"""Export: the tables of a snapshot as files that other programs read.
+
+Beside the files lies `tables.json`, which says what they are: with it an import makes the same
+tables again, types, keys and constraints included.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from livingdb.database.table_files import check_format, write_rows
+from livingdb.errors import AlreadyExists, InvalidData, StorageFailure
+
+if TYPE_CHECKING:
+    from livingdb.database.snapshot import Snapshot
+    from livingdb.database.table import Table
+
+__all__ = ["CONTENTS", "Export", "ExportedTable", "export_tables"]
+
+CONTENTS = "tables.json"
+_VERSION = 1
+
+Progress = Callable[[str, int, int], object]
+
+
+@dataclass(frozen=True)
+class ExportedTable:
+    """The files of a table, in the order of its key, and how many rows they hold."""
+
+    files: tuple[str, ...]
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Export:
+    """What an export wrote."""
+
+    folder: str
+    snapshot: str
+    tables: Mapping[str, ExportedTable]
+
+    @property
+    def rows(self) -> int:
+        """The rows of all tables."""
+        return sum(table.rows for table in self.tables.values())
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all files."""
+        return sum(table.bytes for table in self.tables.values())
+
+    def __str__(self) -> str:
+        tables = f"{len(self.tables)} {'table' if len(self.tables) == 1 else 'tables'}"
+        return f"{tables}, {self.rows:,} rows, {self.bytes:,} bytes in {self.folder}"
+
+
+def export_tables(
+    snapshot: Snapshot,
+    folder: str | os.PathLike[str],
+    tables: Sequence[str] | None = None,
+    written: str = "parquet",
+    progress: Progress | None = None,
+) -> Export:
+    """Write tables of a snapshot into a folder, which is made, and where no such files may be.
+
+    `progress` is called with a table's name, the rows that are written and those there are.
+    """
+    names = _chosen_tables(snapshot, tables)
+    chosen = {name: snapshot.table(name) for name in names}
+    for name, table in chosen.items():
+        check_format(written, table.schema, name)
+    place = Path(os.fspath(folder)).absolute()
+    _make_folder(place)
+    for taken in (CONTENTS, *(file_name(name, written) for name in names)):
+        if (place / taken).exists():
+            raise AlreadyExists(f"{place / taken} is there already: choose an empty folder")
+    made = {}
+    for name, table in chosen.items():
+        made[name] = _write_table(place, name, table, written, progress)
+    export = Export(str(place), snapshot.id, made)
+    _write_contents(place, export, chosen, written)
+    return export
+
+
+def file_name(table: str, written: str) -> str:
+    """The file of a table: its name, with what file systems may not like written as `%xx`."""
+    return f"{quote(table, safe=' -_')}.{written}"
+
+
+def _chosen_tables(snapshot: Snapshot, tables: Sequence[str] | None) -> list[str]:
+    if tables is None:
+        return snapshot.tables()
+    if isinstance(tables, str):
+        raise InvalidData(f"tables={tables!r}: a list of names, as [{tables!r}]")
+    return list(dict.fromkeys(tables))
+
+
+def _make_folder(place: Path) -> None:
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageFailure(f"cannot make the folder {place}: {error.strerror}") from error
+
+
+def _write_table(
+    place: Path, name: str, table: Table, written: str, progress: Progress | None
+) -> ExportedTable:
+    total, done = len(table), 0
+    file = file_name(name, written)
+
+    def batches() -> Any:
+        nonlocal done
+        for batch in table.batches():
+            yield batch
+            done += len(batch)
+            if progress is not None:
+                progress(name, done, total)
+
+    return ExportedTable((file,), total, write_rows(place / file, written, table.schema, batches()))
+
+
+def _write_contents(place: Path, export: Export, tables: Mapping[str, Table], written: str) -> None:
+    """Say what the files are; written last, so that it speaks of whole files only."""
+    described = {
+        name: {
+            "files": list(export.tables[name].files),
+            "rows": export.tables[name].rows,
+            "definition": tables[name].definition.to_json(),
+        }
+        for name in tables
+    }
+    contents = {
+        "livingdb": _VERSION,
+        "format": written,
+        "snapshot": export.snapshot,
+        "tables": described,
+    }
+    text = json.dumps(contents, indent=2, ensure_ascii=False)
+    try:
+        (place / CONTENTS).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise StorageFailure(f"cannot write {place / CONTENTS}: {error.strerror}") from error
