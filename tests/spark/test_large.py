@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-ROWS = 40_000
+ROWS = 20_000
 
 
 def rows(keys: np.ndarray, seed: int) -> pa.Table:

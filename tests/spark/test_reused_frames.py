@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
+from tests.thinned import thinned
 
 import livingdb
 import livingdb.spark
@@ -131,7 +132,7 @@ def test_a_cached_frame(frame: DataFrame) -> None:
         part.unpersist(blocking=True)
 
 
-@pytest.fixture(params=["frame", "statement"])
+@pytest.fixture
 def ask(sales: livingdb.Branch, pushing: None, request: pytest.FixtureRequest) -> Ask:
     """SQL on Spark, by either of its doors."""
 
@@ -172,8 +173,11 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("text", QUERIES.values(), ids=QUERIES)
-def test_sql(sales: livingdb.Branch, ask: Ask, text: str) -> None:
+@pytest.mark.parametrize(
+    ("query", "ask"), thinned(QUERIES, ["frame", "statement"]), indirect=["ask"]
+)
+def test_sql(sales: livingdb.Branch, ask: Ask, query: str) -> None:
+    text = QUERIES[query]
     own = sales.sql(text, engine="embedded").to_arrow().to_pylist()
     assert ask(text) == sorted(tuple(row.values()) for row in own)
     assert own

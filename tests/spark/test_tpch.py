@@ -25,7 +25,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pa.Table]:
     return generate(tmp_path_factory.mktemp("tpch"), SCALE)
 
 
-@pytest.fixture(scope="module", params=[3, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=[2, pytest.param(6, marks=pytest.mark.slow)])
 def rounds(request: pytest.FixtureRequest) -> int:
     """How often the tables change."""
     return int(request.param)

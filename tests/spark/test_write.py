@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.thinned import thinned
 
 import livingdb
 
@@ -71,7 +72,7 @@ def test_other_branches(spark: SparkSession, db: livingdb.Database, main: living
     assert (len(dev.table("t")), len(main.table("t"))) == (20, 10)
 
 
-@pytest.mark.parametrize("name", ["onConflict", "on_conflict"])
+@pytest.mark.parametrize("name", thinned(["onConflict", "on_conflict"]))
 def test_a_write_merges_nothing(
     spark: SparkSession, db: livingdb.Database, main: livingdb.Branch, name: str
 ) -> None:
@@ -82,24 +83,25 @@ def test_a_write_merges_nothing(
 
 
 @pytest.mark.parametrize(
-    ("rows", "operation", "says"),
-    [
-        ("id + 3 AS id, 1D AS v", "insert", "already"),
-        ("id % 7 + 100 AS id, 1D AS v", "insert", "same key|twice"),
-        ("id + 100 AS id, 1D AS v", "update", "no row with the key"),
-        ("CAST(NULL AS BIGINT) AS id, 1D AS v", "upsert", "null"),
-        ("id + 100 AS id, 'much' AS v", "upsert", "'v'"),
-        ("id + 100 AS id, 1D AS nope", "upsert", "nope"),
-    ],
+    "case",
+    thinned(
+        [
+            ("id + 3 AS id, 1D AS v", "insert", "already"),
+            ("id % 7 + 100 AS id, 1D AS v", "insert", "same key|twice"),
+            ("id + 100 AS id, 1D AS v", "update", "no row with the key"),
+            ("CAST(NULL AS BIGINT) AS id, 1D AS v", "upsert", "null"),
+            ("id + 100 AS id, 'much' AS v", "upsert", "'v'"),
+            ("id + 100 AS id, 1D AS nope", "upsert", "nope"),
+        ]
+    ),
 )
 def test_bad_rows_fail_the_job_and_change_nothing(
     spark: SparkSession,
     db: livingdb.Database,
     main: livingdb.Branch,
-    rows: str,
-    operation: str,
-    says: str,
+    case: tuple[str, str, str],
 ) -> None:
+    rows, operation, says = case
     head, held = main.head, packs(db)
     frame = spark.range(0, 8, 1, 2).selectExpr(*rows.split(", "))
     with pytest.raises(Exception, match=says):
@@ -121,6 +123,7 @@ def test_a_key_in_two_tasks_is_found(
     assert main.head == head
 
 
+@pytest.mark.slow
 def test_a_million_rows(spark: SparkSession, db: livingdb.Database, main: livingdb.Branch) -> None:
     frame = spark.range(0, 1_000_000).selectExpr("id", "id * 1.5D AS v", "string(id % 97) AS s")
     write(frame, db, operation="upsert")
