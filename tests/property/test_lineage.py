@@ -29,6 +29,7 @@ from tests.property.lineage_lab import (
     tables_of,
 )
 from tests.property.view_world import QUERIES, TABLES, ViewWorld, contents, key_of, some_rows
+from tests.thinned import thinned
 
 import livingdb
 
@@ -41,7 +42,7 @@ _SHAPES = QUERIES[::3]
 _MORE_SHAPES = [query for query in QUERIES if query not in _SHAPES]
 
 
-@pytest.mark.parametrize("query", _SHAPES)
+@pytest.mark.parametrize("query", thinned(_SHAPES))
 def test_every_third_shape(query: str) -> None:
     check_laws(query, some_tables(len(query), 5), 3)
 
