@@ -33,7 +33,7 @@ CALLS = [*calls(), *casts(), *aggregates(), *windows()]
 FORMS = list(dict.fromkeys(case.form for case in CALLS))
 _TOGETHER = 120
 """So many expressions are asked for in one query."""
-_EVERY = 1 if HAS_TIME else 3
+_EVERY = 1 if HAS_TIME else 4
 """How many cases of a form there are for one that is tried."""
 
 
@@ -174,7 +174,7 @@ def shopped(engines: Engines) -> Engines:
     return engines
 
 
-@pytest.mark.parametrize("query", thinned(listed(PORTABLE), every=3))
+@pytest.mark.parametrize("query", thinned(listed(PORTABLE), every=4))
 def test_queries(shopped: Engines, query: str) -> None:
     shopped.compare(query)
 
