@@ -8,7 +8,8 @@ The oracle of the tests says it (`tests/merging`), for changes of one small data
 from __future__ import annotations
 
 import sys
-from itertools import combinations_with_replacement
+from functools import cache
+from itertools import combinations_with_replacement, product
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -83,20 +84,25 @@ def _line(one: str, other: str) -> str | None:
     """A line about two kinds of change; None if they always merge."""
     found: dict[str, list[str]] = {"merges": [], "unifies": [], "conflict": []}
     reasons: dict[str, list[str]] = {}
-    for mine in CASES:
-        for yours in CASES:
-            if (kind_of(mine), kind_of(yours)) != (one, other) or (one == other and mine > yours):
-                continue
-            said, pair = _verdict(mine, yours), f"`{mine}` and `{yours}`"
-            if said.is_conflict:
-                reasons.setdefault(_reason(said), []).append(pair)
-            else:
-                found[said.kind].append(pair)
+    for mine, yours in product(_names(one), _names(other)):
+        if one == other and mine > yours:
+            continue
+        said, pair = _verdict(mine, yours), f"`{mine}` and `{yours}`"
+        if said.is_conflict:
+            reasons.setdefault(_reason(said), []).append(pair)
+        else:
+            found[said.kind].append(pair)
     found["conflict"] = [f"{why}: {pairs[0]}" for why, pairs in sorted(reasons.items())]
     if not found["unifies"] and not reasons:
         return None
     cells = [found["merges"][:1], found["unifies"][:1], found["conflict"]]
     return f"| {one} | {other} | " + " | ".join("<br>".join(cell) for cell in cells) + " |"
+
+
+@cache
+def _names(kind: str) -> list[str]:
+    """The changes of a kind."""
+    return [name for name in CASES if kind_of(name) == kind]
 
 
 def _verdict(ours: str, theirs: str) -> MergeVerdict:

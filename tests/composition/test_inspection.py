@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.cli.telling import tell
 from tests.composition.situations import SITUATIONS, VIEWS, make_base
+from tests.thinned import thinned
 
 import livingdb
 
@@ -30,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("situations")
 
 
-@pytest.fixture(params=SITUATIONS, scope="module")
+@pytest.fixture(params=thinned(SITUATIONS), scope="module")
 def situation(
     request: pytest.FixtureRequest, base: Path, folder: Path
 ) -> Iterator[tuple[str, Path]]:

@@ -19,6 +19,7 @@ import pytest
 from tests.clock import stopped
 from tests.crash.scenarios import ORDERS, noise, orders
 from tests.ids import counted
+from tests.property.trying import HAS_TIME
 
 import livingdb
 from livingdb import Corruption, Database, Layout, LivingDBError
@@ -156,7 +157,7 @@ def flip_bits(shop: Shop, section: str, count: int) -> None:
 
 @pytest.mark.parametrize("section", ["header", "body", "index", "trailer"])
 def test_some_bits_of_a_pack(shop: Shop, section: str) -> None:
-    flip_bits(shop, section, 20)
+    flip_bits(shop, section, 10)
 
 
 @pytest.mark.slow
@@ -354,7 +355,7 @@ def is_known(missed: str) -> bool:
 @pytest.mark.parametrize("table", TABLES)
 def test_a_damaged_row(shop: Shop, folder: Path, table: str) -> None:
     every = damages(shop.path, [table])
-    chosen = random.Random(table).sample(every, min(len(every), 24))
+    chosen = random.Random(table).sample(every, min(len(every), 12))
     missed = damage_all(shop, folder, chosen)
     assert [what for what in missed if not is_known(what)] == []
 
@@ -414,7 +415,7 @@ def test_a_catalog_cut_short(shop: Shop) -> None:
 def test_bytes_of_the_catalog(shop: Shop) -> None:
     """SQLite's own pages: whatever it makes of them, no wrong row comes out of it."""
     file = shop.path / "catalog.db"
-    bits = random.Random(7).sample(range(8 * file.stat().st_size), 40)
+    bits = random.Random(7).sample(range(8 * file.stat().st_size), 100 if HAS_TIME else 20)
     for bit in flip(file, bits):
         shop.look(f"bit {bit} of the catalog")
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from tests.crash.conftest import Victim
 from tests.crash.scenarios import SCENARIOS, Contents, Scenario, contents, opened, orders, shop
+from tests.thinned import thinned
 
 import livingdb
 from livingdb import Database, Layout
@@ -433,7 +434,7 @@ def sample(moments: Sequence[str]) -> list[int]:
     return sorted({*within, len(moments)})
 
 
-@pytest.mark.parametrize("name", EVOLUTION)
+@pytest.mark.parametrize("name", thinned(EVOLUTION))
 def test_killed_at_some_moments(name: str, victim: Victim, folder: Path) -> None:
     trial = Trial(name, victim, folder)
     for moment in sample(trial.moments):

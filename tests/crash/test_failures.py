@@ -14,6 +14,7 @@ import pytest
 from tests.crash import nursery, sqlite_calls
 from tests.crash.conftest import Victim, folder_in_memory
 from tests.crash.scenarios import SCENARIOS, contents, noise, orders
+from tests.thinned import thinned
 
 import livingdb
 from livingdb import Corruption, Database, StorageFailure
@@ -195,8 +196,12 @@ def failing_calls(trial: Trial, victim: Victim, error: int, lasting: bool, count
         trial.check(path, outcome.acknowledged, note)
 
 
-@pytest.mark.parametrize("trial", WRITING, indirect=True)
-@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=errno.errorcode.get)
+@pytest.mark.parametrize(
+    ("trial", "error"),
+    thinned(WRITING, [errno.EIO, errno.ENOSPC]),
+    indirect=["trial"],
+    ids=lambda value: errno.errorcode.get(value, value),
+)
 def test_some_calls_of_sqlite_fail(trial: Trial, victim: Victim, error: int) -> None:
     failing_calls(trial, victim, error, lasting=False, count=2)
 

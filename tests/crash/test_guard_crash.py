@@ -17,6 +17,7 @@ from tests.crash import nursery
 from tests.crash.conftest import Victim
 from tests.crash.scenarios import SCENARIOS, Done, Scenario
 from tests.crash.test_evolution_crash import sample
+from tests.thinned import thinned
 
 import livingdb
 from livingdb.evolution import AddColumn, RenameColumn
@@ -163,7 +164,7 @@ def run(name: str, victim: Victim, folder: Path, moment: int | None) -> list[str
     return outcome.moments
 
 
-@pytest.mark.parametrize("name", GUARDS)
+@pytest.mark.parametrize("name", thinned(GUARDS))
 def test_killed_at_some_moments(name: str, victim: Victim, folder: Path) -> None:
     GUARDS[name].start(folder / "start")
     for moment in sample(run(name, victim, folder, None)):

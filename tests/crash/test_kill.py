@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.crash.conftest import Victim
 from tests.crash.scenarios import ORDERS, SCENARIOS, Contents, contents, noise, orders
+from tests.thinned import thinned
 
 import livingdb
 from livingdb import AlreadyExists, Database, NotFound
@@ -106,7 +107,7 @@ def sample(moments: list[str], count: int) -> list[int]:
     return sorted({1, len(moments), *named, *spread})
 
 
-@pytest.mark.parametrize("name", SAMPLED)
+@pytest.mark.parametrize("name", thinned(SAMPLED))
 def test_killed_at_some_moments(name: str, victim: Victim, folder: Path) -> None:
     trial = Trial(name, victim, folder)
     for moment in sample(trial.moments, SAMPLE):

@@ -20,6 +20,7 @@ import pytest
 from tests.crash.conftest import Victim
 from tests.crash.scenarios import SCENARIOS, Contents, Scenario, contents, opened
 from tests.crash.test_evolution_crash import sample
+from tests.thinned import thinned
 from tests.unit.commit.derived.oracle import assert_same_rows, recomputed
 
 import livingdb
@@ -304,7 +305,7 @@ def write_more(db: Database) -> None:
     assert db.propagate() == []
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("name", thinned(VIEWS))
 def test_killed_at_some_moments(name: str, victim: Victim, folder: Path) -> None:
     trial = Trial(name, victim, folder)
     for moment in sample(trial.moments):

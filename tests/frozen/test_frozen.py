@@ -16,6 +16,7 @@ import pytest
 from tests.frozen.archive import expected, first_difference, frozen_names, stored, unpack
 from tests.frozen.describe import describe
 from tests.frozen.make import TRUST
+from tests.property.trying import HAS_TIME
 from tests.unit.commit.derived.oracle import assert_same_rows, recomputed
 
 import livingdb
@@ -37,6 +38,8 @@ LATER = {
 """The kinds of changes that came after a database was frozen."""
 HEADS = ("branches", "tags", "syncs", "derived", "alerts", "watching")
 """The sections that tell where a database stands now; the others are about its history."""
+QUESTIONS = ("diffs", "blame", "history", "lineage", "provenance")
+"""The sections that are worked out; the others are read.  They take most of the time."""
 
 
 NAMES = frozen_names()
@@ -65,6 +68,8 @@ def test_the_format_of_today_is_frozen() -> None:
 def test_it_reads_as_it_did(name: str, tmp_path: Path) -> None:
     """The first who opens it may migrate it, and answers that were stored are read by the next."""
     path, wanted = unpack(name, tmp_path), expected(name)
+    if name == NAMES[-1] and not HAS_TIME:  # other tests ask them of databases of this format
+        wanted = {section: told for section, told in wanted.items() if section not in QUESTIONS}
     for sections, is_first in ((wanted, True), (HEADS, False)):
         with opened(path) as db:
             found = json.loads(json.dumps(describe(db, sections)))

@@ -16,6 +16,7 @@ from tests.merging.merge_cases import BASE, CASES, EDITS, Edits, edited, later_e
 from tests.merging.merge_lab import create_base, described, lookups_of, make_edits, shown_state
 from tests.merging.merge_oracle import made_side, merge_sides
 from tests.property.trying import tries
+from tests.thinned import thinned
 
 import livingdb
 from livingdb.errors import LivingDBError, MergeConflict, RuleViolation, TransactionConflict
@@ -82,7 +83,7 @@ def shows(db: livingdb.Database, ref: str, wanted: State) -> bool:
     return True
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", thinned(CASES))
 def test_rows_before_and_after_the_change(db: livingdb.Database, name: str) -> None:
     assert shows(db, before(db, name), WANTED[name])
     if name in LATER:
@@ -94,7 +95,7 @@ def test_most_cases_give_the_same_either_way() -> None:
     assert len(EITHER) > len(CASES) / 2
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", thinned(CASES, first=1))
 def test_rows_written_meanwhile(db: livingdb.Database, fresh: Clone, name: str) -> None:
     branch = fresh("open")
 
@@ -129,7 +130,7 @@ def carried(name: str) -> State:
     return made
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", thinned(CASES))
 def test_merged_into_where_it_began(db: livingdb.Database, fresh: Clone, name: str) -> None:
     for fast_forward in (True, False):
         target = fresh(f"target{fast_forward}")
@@ -137,7 +138,7 @@ def test_merged_into_where_it_began(db: livingdb.Database, fresh: Clone, name: s
         assert shows(db, target.name, WANTED[name])
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", thinned(CASES, first=1))
 def test_picked_one_by_one(db: livingdb.Database, fresh: Clone, name: str) -> None:
     for number, order in enumerate((before, after) if name in EITHER else (before,)):
         side, target = order(db, name), fresh(f"target{number}")
@@ -146,7 +147,7 @@ def test_picked_one_by_one(db: livingdb.Database, fresh: Clone, name: str) -> No
         assert shows(db, target.name, WANTED[name])
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", thinned(CASES))
 def test_applied_as_a_diff(db: livingdb.Database, fresh: Clone, name: str) -> None:
     side = before(db, name)
     found = db.diff("main", side)
@@ -165,7 +166,7 @@ def kind(name: str) -> str:
     return type(CASES[name].build()).__name__
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", thinned(CASES, first=1))
 def test_taken_back(db: livingdb.Database, fresh: Clone, name: str) -> None:
     made, branch, other = before(db, name), fresh("side"), fresh("other")
     branch.reset(f"{made}~1")

@@ -18,7 +18,7 @@ from livingdb.evolution.schema_change import SchemaChange
     ("seed", "changes", "rows"),
     [
         (1, 16, 10),
-        (2, 16, 0),
+        pytest.param(2, 16, 0, marks=pytest.mark.slow),
         *(pytest.param(seed, 30, 10, marks=pytest.mark.slow) for seed in (1, 2, 3)),
     ],
 )

@@ -17,7 +17,7 @@ SAMPLE = """
     row_number sequence split stack substring sum theta_sketch_agg to_char trim trunc try_divide
     try_parse_json unix_date user version when width_bucket xpath
 """
-"""The functions whose examples run each time; those of all others when there is time."""
+"""The examples of every fourth one run each time; those of all functions when there is time."""
 
 MOMENTARY = """
     current_time curdate current_date current_timestamp localtime localtimestamp now rand randn

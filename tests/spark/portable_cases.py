@@ -72,7 +72,7 @@ class Case:
     @property
     def form(self) -> str:
         """The expression without the columns it is about."""
-        return re.sub(r"\w+_[abc]\b", "…", self.text)
+        return re.sub(r"\b(\w+_[abc]|c_\w+)\b", "…", self.text)
 
     def __str__(self) -> str:
         return f"{self.text} {self.tail}".strip()
@@ -110,10 +110,10 @@ def portable_only(cases: Sequence[Case]) -> list[Case]:
 
 
 def _is_portable(case: Case) -> bool:
-    query = parse_statement(case.query)
+    text = case.query
+    query = parse_statement(text)
     assert isinstance(query, exp.Query)
-    table = tables()[case.table]
-    schema = pa.schema([field for field in table.schema if field.name in case.query])
+    schema = pa.schema([field for field in tables()[case.table].schema if field.name in text])
     return isinstance(check_portability(query, {case.table: schema}), PortableQuery)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.thinned import thinned
 from tests.unit.maintenance.test_check_syncs import broken, mend, plant, state
 
 import livingdb
@@ -23,7 +24,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", thinned(QUERIES))
 def test_views_of_spark(db: livingdb.Database, spark: SparkSession, name: str) -> None:
     query, wrong = QUERIES[name]
     main = db.branch("main")

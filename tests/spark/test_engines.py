@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from tests.thinned import thinned
 
 import livingdb
 import livingdb.spark
@@ -48,7 +49,7 @@ QUERIES = [
 ]
 
 
-@pytest.mark.parametrize("text", QUERIES)
+@pytest.mark.parametrize("text", thinned(QUERIES))
 def test_both_give_the_same(shop: livingdb.Branch, text: str) -> None:
     answers = [shop.sql(text, engine=engine) for engine in ("embedded", "spark")]
     assert [answer.engine for answer in answers] == ["embedded", "spark"]

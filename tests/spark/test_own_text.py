@@ -57,13 +57,16 @@ def main(db: livingdb.Database, spark: SparkSession) -> Branch:
 
 
 def test_as_spark_itself(main: Branch, spark: SparkSession) -> None:
-    for text in [f"SELECT {one}" for one in EXPRESSIONS] + QUERIES:
-        wanted = spark.sql(text).toArrow()
-        for engine in (None, "spark"):
-            found = main.sql(text, engine=engine).to_arrow()
-            assert found.column(0).to_pylist() == wanted.column(0).to_pylist(), (text, engine)
-            is_nested = "max_by" in text
-            assert is_nested or found.schema.types == wanted.schema.types, (text, engine)
+    together = f"SELECT {', '.join(f'{one} AS c{at}' for at, one in enumerate(EXPRESSIONS))}"
+    alone = [f"SELECT {one}" for one in EXPRESSIONS]
+    wanted = dict(zip(alone, spark.sql(together).toArrow().columns, strict=True))
+    wanted |= {text: spark.sql(text).toArrow().column(0) for text in QUERIES}
+    found = dict(zip(alone, main.sql(together, engine="spark").to_arrow().columns, strict=True))
+    found |= {text: main.sql(text, engine="spark").to_arrow().column(0) for text in QUERIES}
+    for text, column in wanted.items():
+        for made in (found[text], main.sql(text).to_arrow().column(0)):
+            assert made.to_pylist() == column.to_pylist(), text
+            assert "max_by" in text or made.type == column.type, text
 
 
 def test_names_of_columns_are_those_of_spark(main: Branch, spark: SparkSession) -> None:
@@ -129,14 +132,15 @@ REFUSED = [2**63, decimal.Decimal("9" * 39), decimal.Decimal("NaN"), [1, 2.5], {
 
 
 def test_parameters_are_of_the_types_pyspark_gives_them(main: Branch, spark: SparkSession) -> None:
-    for value in VALUES:
-        text = "SELECT :v AS v"
-        wanted = spark.sql(text, args={"v": value}).toArrow()
-        result = main.sql(text, {"v": value})
-        found = result.to_arrow()
+    given = {f"v{at}": value for at, value in enumerate(VALUES)}
+    together = f"SELECT {', '.join(f':{name} AS {name}' for name in given)}"
+    wanted = spark.sql(together, args=given).toArrow()
+    for name, value in given.items():
+        result = main.sql("SELECT :v AS v", {"v": value})
+        found = result.to_arrow().column("v")
         assert result.engine == "embedded", value
-        assert shape(found.schema.field("v").type) == shape(wanted.schema.field("v").type), value
-        assert found.to_pylist() == wanted.to_pylist(), value
+        assert shape(found.type) == shape(wanted.column(name).type), value
+        assert found.to_pylist() == wanted.column(name).to_pylist(), value
     naive = datetime.datetime(2024, 1, 2, 3)
     for engine in (None, "spark"):
         found = main.sql("SELECT :v AS v", {"v": naive}, engine=engine).to_arrow()

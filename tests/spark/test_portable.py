@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from tests.property.trying import HAS_TIME
 from tests.spark.portable_cases import (
     Case,
     aggregates,
@@ -19,15 +21,34 @@ from tests.spark.portable_cases import (
 )
 from tests.spark.portable_engines import Engines, Failed, check_same
 from tests.spark.portable_queries import NOT_PORTABLE, ORDERED, PORTABLE, listed, shop
+from tests.thinned import thinned
 
 from livingdb.engines.portable.signatures import AGGREGATES, FUNCTIONS, WINDOWED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CASES = portable_only([*calls(), *casts(), *aggregates(), *windows()])
+CALLS = [*calls(), *casts(), *aggregates(), *windows()]
+"""Of every signature; a few with these arguments are refused."""
+FORMS = list(dict.fromkeys(case.form for case in CALLS))
 _TOGETHER = 120
 """So many expressions are asked for in one query."""
+_EVERY = 1 if HAS_TIME else 4
+"""How many cases of a form there are for one that is tried."""
+
+
+@cache
+def portable_forms() -> dict[str, list[Case]]:
+    """The cases of every form that are not refused."""
+    found: dict[str, list[Case]] = {form: [] for form in FORMS}
+    for case in portable_only(CALLS):
+        found[case.form].append(case)
+    return found
+
+
+def cases_of(form: str) -> list[Case]:
+    """Those of a form that are tried."""
+    return portable_forms()[form][::_EVERY]
 
 
 class Answers:
@@ -59,7 +80,8 @@ class Answers:
     def theirs(self, case: Case) -> pa.Table:
         """Spark's answer, without the rows that are left out."""
         if case not in self._theirs:
-            alike = [item for item in CASES if item.shared == case.shared]
+            tried = (item for form in FORMS for item in cases_of(form))
+            alike = [item for item in tried if item.shared == case.shared]
             start = alike.index(case) // _TOGETHER * _TOGETHER
             self._theirs.update(self._together(alike[start : start + _TOGETHER]))
         found, left_out = self._theirs[case], self.ours(case)[1]
@@ -109,37 +131,40 @@ def answers(engines: Engines) -> Answers:
     return Answers(engines)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_every_signature(answers: Answers, case: Case) -> None:
-    check_same(str(case), answers.ours(case)[0], answers.theirs(case), ordered=False)
+@pytest.mark.parametrize("form", FORMS)
+def test_every_signature(answers: Answers, form: str) -> None:
+    for case in cases_of(form):
+        check_same(str(case), answers.ours(case)[0], answers.theirs(case), ordered=False)
 
 
 def test_no_signature_is_left_out() -> None:
+    tried = [case.text for form in FORMS for case in cases_of(form)]
     for line in FUNCTIONS + AGGREGATES + WINDOWED:
         form = re.escape(line.text).replace(r"\{", "{").replace(r"\}", "}")
         pattern = re.compile(re.sub(r"{\d?}", ".+", form))
-        assert any(pattern.match(case.text) for case in CASES), line.text
+        assert any(map(pattern.match, tried)), line.text
 
 
-FORMS = list(dict.fromkeys(case.form for case in CASES if case.key == "n"))
+OF_ROWS = list(dict.fromkeys(case.form for case in CALLS if case.key == "n"))
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", thinned(OF_ROWS, every=3))
 def test_every_form_fails_where_spark_fails(answers: Answers, engines: Engines, form: str) -> None:
     """One value on which it fails, if there is any."""
-    for case in CASES:
-        left_out = answers.ours(case)[1] if case.form == form else []
+    for case in cases_of(form):
+        left_out = answers.ours(case)[1]
         if left_out:
             engines.compare(f"{case.query} WHERE n = {left_out[-1]}")
             return
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [case for case in CASES if case.key == "n"], ids=str)
-def test_every_failure(answers: Answers, engines: Engines, case: Case) -> None:
-    rows = answers.ours(case)[1]
-    for row in rows[:: max(len(rows) // 3, 1)]:
-        engines.compare(f"{case.query} WHERE n = {row}")
+@pytest.mark.parametrize("form", OF_ROWS)
+def test_every_failure(answers: Answers, engines: Engines, form: str) -> None:
+    for case in cases_of(form):
+        rows = answers.ours(case)[1]
+        for row in rows[:: max(len(rows) // 3, 1)]:
+            engines.compare(f"{case.query} WHERE n = {row}")
 
 
 @pytest.fixture(scope="module")
@@ -149,12 +174,12 @@ def shopped(engines: Engines) -> Engines:
     return engines
 
 
-@pytest.mark.parametrize("query", listed(PORTABLE))
+@pytest.mark.parametrize("query", thinned(listed(PORTABLE), every=4))
 def test_queries(shopped: Engines, query: str) -> None:
     shopped.compare(query)
 
 
-@pytest.mark.parametrize("query", listed(ORDERED))
+@pytest.mark.parametrize("query", thinned(listed(ORDERED)))
 def test_ordered_queries(shopped: Engines, query: str) -> None:
     shopped.compare(query, ordered=True)
 

@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
+from tests.property.trying import HAS_TIME
+from tests.thinned import thinned
 
 import livingdb
 import livingdb.spark
@@ -71,13 +73,14 @@ def test_filtered_then_whole(frame: DataFrame) -> None:
 
 def test_one_filter_after_another(frame: DataFrame) -> None:
     first, second = frame.where("c = 'a'"), frame.where("c = 'b' AND y < 5")
-    for _ in range(2):
+    for _ in range(2 if HAS_TIME else 1):
         assert keys(first) == expected("a")
         assert keys(second) == expected("b", years=range(5))
         assert keys(frame.where("c LIKE 'c%'")) == expected("c\0")
         assert keys(frame.where("y = 3")) == expected(*CITIES, years=range(3, 4))
 
 
+@pytest.mark.slow
 def test_self_join(frame: DataFrame) -> None:
     left = frame.where("c = 'a'").alias("l")
     right = frame.where("c = 'b' AND y >= 50").alias("r")
@@ -88,6 +91,7 @@ def test_self_join(frame: DataFrame) -> None:
     assert outer.where("v IS NULL").count() == len(CITIES) * 50
 
 
+@pytest.mark.slow
 def test_union(frame: DataFrame) -> None:
     parts = [frame.where("c = 'a'"), frame.where("c = 'b'"), frame.where("c = '' AND y > 57")]
     both = parts[0].union(parts[1]).union(parts[2])
@@ -131,7 +135,7 @@ def test_a_cached_frame(frame: DataFrame) -> None:
         part.unpersist(blocking=True)
 
 
-@pytest.fixture(params=["frame", "statement"])
+@pytest.fixture
 def ask(sales: livingdb.Branch, pushing: None, request: pytest.FixtureRequest) -> Ask:
     """SQL on Spark, by either of its doors."""
 
@@ -172,8 +176,11 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("text", QUERIES.values(), ids=QUERIES)
-def test_sql(sales: livingdb.Branch, ask: Ask, text: str) -> None:
+@pytest.mark.parametrize(
+    ("query", "ask"), thinned(QUERIES, ["frame", "statement"]), indirect=["ask"]
+)
+def test_sql(sales: livingdb.Branch, ask: Ask, query: str) -> None:
+    text = QUERIES[query]
     own = sales.sql(text, engine="embedded").to_arrow().to_pylist()
     assert ask(text) == sorted(tuple(row.values()) for row in own)
     assert own

@@ -83,7 +83,7 @@ def test_a_stream_fills_a_branch_and_another_reads_its_feed(
         spark.readStream.format("livingdb")
         .option("readChangeFeed", "true")
         .option("table", "t")
-        .option("maxSnapshotsPerTrigger", "1")
+        .option("maxSnapshotsPerTrigger", "2")
         .load(db.name)
     )
     kept = feed.where("_change_type IN ('insert', 'update_postimage')").select("id", "v")

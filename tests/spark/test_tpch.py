@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.thinned import thinned
 from tests.tpch_data import generate, load, stream
 from tests.tpch_queries import QUERIES, TABLES
 
@@ -25,7 +26,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pa.Table]:
     return generate(tmp_path_factory.mktemp("tpch"), SCALE)
 
 
-@pytest.fixture(scope="module", params=[3, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=[2, pytest.param(6, marks=pytest.mark.slow)])
 def rounds(request: pytest.FixtureRequest) -> int:
     """How often the tables change."""
     return int(request.param)
@@ -93,7 +94,9 @@ def is_shared(number: int) -> bool:
     return not isinstance(check_portability(parse_statement(QUERIES[number]), TABLES), str)
 
 
-@pytest.mark.parametrize("number", [n for n in sorted(QUERIES) if is_shared(n) and n % 6 == 0])
+@pytest.mark.parametrize(
+    "number", thinned([n for n in sorted(QUERIES) if is_shared(n) and n % 6 == 0], every=3)
+)
 def test_spark_gives_the_same(shop: livingdb.Database, spark: object, number: int) -> None:
     view = shop.branch(f"q{number}")
     wanted = shop.branch("main").sql(QUERIES[number], engine="spark").to_arrow()

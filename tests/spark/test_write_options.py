@@ -378,7 +378,7 @@ def test_all_of_it_through_spark(
         spark.readStream.format("livingdb")
         .option("readChangeFeed", "true")
         .option("table", "t")
-        .option("maxSnapshotsPerTrigger", "1")
+        .option("maxSnapshotsPerTrigger", "3")
         .load(db.name)
     )
     kept = stream.where("_change_type = 'insert'").select("id", "vat")

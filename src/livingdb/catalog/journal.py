@@ -62,24 +62,11 @@ class Journal:
     def __init__(self, engine: Engine, table: Table, queries: Queries | None = None) -> None:
         self._queries = queries if queries is not None else Queries(engine)
         self._writing = writing_engine(engine)
-        # Built once: SQLAlchemy then finds the compiled form in its cache at every call.
-        address, data = table.c.address, table.c.data
-        wanted = address.in_(bindparam("wanted", expanding=True))
-        self._insert = _insert_or_ignore(engine.dialect.name, table)
-        self._get = _get_one(table)
-        self._get_many = select(address, data).where(wanted)
-        self._contains = select(address).where(wanted)
-        self._remove = delete(table).where(wanted)
-        self._count = select(func.count()).select_from(table)
-        self._size = select(func.coalesce(func.sum(func.length(data)), 0))
-        after = address > bindparam("after")
-        limit: BindParameter[int] = bindparam("limit")
-        self._page = select(address, data).where(after).order_by(address).limit(limit)
-        self._address_page = select(address).where(after).order_by(address).limit(limit)
+        self._statements = _statements(engine.dialect.name, table)
 
     def get(self, address: Address) -> bytes:
         """The stored bytes; `Corruption` if there is no such chunk."""
-        found = self._queries.run_prepared(self._get, {"address": address})
+        found = self._queries.run_prepared(self._statements.get, {"address": address})
         if not found:
             raise missing_chunk(address)
         return cast(bytes, found[0][0])
@@ -88,7 +75,7 @@ class Journal:
         """The stored bytes of those of the addresses that are here."""
         found: dict[Address, bytes] = {}
         for part in _parts(addresses):
-            rows = self._queries.all(self._get_many, {"wanted": part})
+            rows = self._queries.all(self._statements.get_many, {"wanted": part})
             found.update((Address(address), data) for address, data in rows)
         return found
 
@@ -96,7 +83,7 @@ class Journal:
         """Which of the addresses are here."""
         found: set[Address] = set()
         for part in _parts(addresses):
-            rows = self._queries.all(self._contains, {"wanted": part})
+            rows = self._queries.all(self._statements.contains, {"wanted": part})
             found.update(Address(address) for (address,) in rows)
         return np.fromiter((address in found for address in addresses), np.bool_)
 
@@ -107,14 +94,14 @@ class Journal:
         if rows:
             parameters = [{"address": address, "data": data} for address, data in rows]
             with self._transaction(connection) as transaction:
-                self._insert.run_many(transaction, parameters)
+                self._statements.insert.run_many(transaction, parameters)
 
     def remove(self, addresses: Sequence[Address], connection: Connection | None = None) -> None:
         """Drop these chunks if they are here: all or none, joining `connection` as `put` does."""
         if addresses:
             with self._transaction(connection) as transaction:
                 for part in _parts(sorted(addresses)):
-                    transaction.execute(self._remove, {"wanted": part})
+                    transaction.execute(self._statements.remove, {"wanted": part})
 
     def chunks(self) -> Iterator[StoredChunk]:
         """The chunks here, in address order, a bounded number in memory at a time.
@@ -122,20 +109,20 @@ class Journal:
         No transaction is open between two chunks: those put or removed meanwhile may or may
         not appear.
         """
-        for address, data in self._pages(self._page, _CHUNKS_PER_PAGE):
+        for address, data in self._pages(self._statements.page, _CHUNKS_PER_PAGE):
             yield StoredChunk(Address(address), data)
 
     def addresses(self) -> Iterator[Address]:
         """Every address here, each once, in address order."""
-        for (address,) in self._pages(self._address_page, _ADDRESSES_PER_PAGE):
+        for (address,) in self._pages(self._statements.address_page, _ADDRESSES_PER_PAGE):
             yield Address(address)
 
     def size_bytes(self) -> int:
         """How many bytes of chunks are here: what a drain would write."""
-        return int(self._queries.scalar(self._size))
+        return int(self._queries.scalar(self._statements.size))
 
     def __len__(self) -> int:
-        return int(self._queries.scalar(self._count))
+        return int(self._queries.scalar(self._statements.count))
 
     def _pages(self, statement: Any, limit: int) -> Iterator[Any]:
         after = b""
@@ -150,15 +137,29 @@ class Journal:
         return self._writing.begin() if connection is None else nullcontext(connection)
 
 
-@lru_cache(maxsize=8)
-def _insert_or_ignore(dialect: str, table: Table) -> PreparedStatement:
-    return PreparedStatement(insert_into(dialect, table).on_conflict_do_nothing())
+class _Statements:
+    """What a journal asks and says."""
+
+    def __init__(self, dialect: str, table: Table) -> None:
+        address, data = table.c.address, table.c.data
+        wanted = address.in_(bindparam("wanted", expanding=True))
+        self.insert = PreparedStatement(insert_into(dialect, table).on_conflict_do_nothing())
+        self.get = PreparedStatement(select(data).where(address == bindparam("address")))
+        self.get_many = select(address, data).where(wanted)
+        self.contains = select(address).where(wanted)
+        self.remove = delete(table).where(wanted)
+        self.count = select(func.count()).select_from(table)
+        self.size = select(func.coalesce(func.sum(func.length(data)), 0))
+        after = address > bindparam("after")
+        limit: BindParameter[int] = bindparam("limit")
+        self.page = select(address, data).where(after).order_by(address).limit(limit)
+        self.address_page = select(address).where(after).order_by(address).limit(limit)
 
 
 @lru_cache(maxsize=8)
-def _get_one(table: Table) -> PreparedStatement:
-    one = table.c.address == bindparam("address")
-    return PreparedStatement(select(table.c.data).where(one))
+def _statements(dialect: str, table: Table) -> _Statements:
+    """Built once: SQLAlchemy then finds the compiled form in its cache at every call."""
+    return _Statements(dialect, table)
 
 
 def _parts(addresses: Sequence[Address]) -> Iterator[Sequence[Address]]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import (
     Column,
     ColumnClause,
     Connection,
-    Dialect,
     Engine,
     column,
     inspect,
@@ -25,6 +24,7 @@ from livingdb.catalog.former_names import BRANCH_NAME, BRANCH_NUMBER, SYNC_NAME
 from livingdb.catalog.ids import BranchId, SyncId, derived_id
 from livingdb.catalog.seal_rows import seal_rows
 from livingdb.catalog.sealed_rows import DIGEST, SealedRows, sealed_tables
+from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.sqlite import writing_engine
 from livingdb.errors import AlreadyExists, Corruption, NotFound, Unsupported
 
@@ -200,30 +200,27 @@ _WITH_DIGESTS = 7
 _facts = SealedRows(schema.meta)
 
 
+def _creation() -> Iterator[ExecutableDDLElement]:
+    """What makes all tables and their indexes."""
+    for table in schema.metadata.sorted_tables:
+        yield CreateTable(table)
+        yield from map(CreateIndex, sorted(table.indexes, key=lambda index: str(index.name)))
+
+
+_CREATION = [PreparedStatement(words) for words in _creation()]
+"""It is the same for every database."""
+
+
 def create_schema(engine: Engine, first: Callable[[Connection], None]) -> None:
     """Make the tables and what `first` puts in them, all or nothing; `AlreadyExists` if there."""
     with writing_engine(engine).begin() as connection:
         _lock_schema(connection)
         if inspect(connection).has_table("meta"):
             raise AlreadyExists("there is a database here already; use `livingdb.open`")
-        for statement in _creation(connection.dialect):
-            connection.exec_driver_sql(statement)
+        for statement in _CREATION:
+            statement.run(connection, {})
         set_version(connection, schema.SCHEMA_VERSION)
         first(connection)
-
-
-_CREATION: dict[str, list[str]] = {}
-
-
-def _creation(dialect: Dialect) -> list[str]:
-    """What makes all tables and their indexes, compiled once: it is the same for every database."""
-    if dialect.name not in _CREATION:
-        words: list[ExecutableDDLElement] = []
-        for table in schema.metadata.sorted_tables:
-            words.append(CreateTable(table))
-            words += map(CreateIndex, sorted(table.indexes, key=lambda index: str(index.name)))
-        _CREATION[dialect.name] = [str(word.compile(dialect=dialect)) for word in words]
-    return _CREATION[dialect.name]
 
 
 def migrate(engine: Engine, steps: dict[int, Callable[[Connection], None]] | None = None) -> None:

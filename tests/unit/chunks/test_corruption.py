@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.property.trying import HAS_TIME
 
 from livingdb.chunks import compression
 from livingdb.chunks.address import Address, digest
@@ -139,13 +140,16 @@ def plain_record() -> tuple[StoredChunk, Fetch]:
     return stored, MemoryStore([stored]).get
 
 
+EVERY = 1 if HAS_TIME else 5
+"""Which bits are damaged: with any step that is no power of two, of each byte another one."""
+
+
 def flips(data: bytes) -> Iterator[bytes]:
     damaged = bytearray(data)
-    for place in range(len(data)):
-        for bit in range(8):
-            damaged[place] ^= 1 << bit
-            yield bytes(damaged)
-            damaged[place] ^= 1 << bit
+    for place in range(0, len(data) * 8, EVERY):
+        damaged[place // 8] ^= 1 << place % 8
+        yield bytes(damaged)
+        damaged[place // 8] ^= 1 << place % 8
 
 
 def cuts(data: bytes) -> Iterator[bytes]:
@@ -180,7 +184,7 @@ class TestEveryBit:
     @leaves
     def test_of_a_leaf(self, make: Callable[[], tuple[StoredChunk, Fetch]]) -> None:
         stored, fetch = make()
-        total = len(stored.data) * 8
+        total = len(stored.data) * 8 // EVERY
         # Bits nothing is read from: the padding of folded planes and of frames.
         assert check(stored, fetch, read_leaf, flips(stored.data)) > 0.98 * total
         assert check(stored, fetch, read_ahead, flips(stored.data)) > 0.98 * total
@@ -188,7 +192,9 @@ class TestEveryBit:
     @records
     def test_of_a_record(self, make: Callable[[], tuple[StoredChunk, Fetch]]) -> None:
         stored, fetch = make()
-        assert check(stored, fetch, read_payload, flips(stored.data)) > 0.98 * len(stored.data) * 8
+        assert check(stored, fetch, read_payload, flips(stored.data)) > (
+            0.98 * len(stored.data) * 8 // EVERY
+        )
 
     @pytest.mark.parametrize("make", [patched_leaf, dictionary_leaf])
     def test_of_what_a_leaf_is_stored_against(

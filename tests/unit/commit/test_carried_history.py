@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.thinned import thinned
 
 import livingdb
 from livingdb.evolution import (
@@ -40,8 +41,9 @@ def evolve(db: livingdb.Database, how: str, change: SchemaChange) -> None:
     db.merge("dev", into="main")
 
 
-@pytest.mark.parametrize("how", ["evolve", "merge", "fast-forward"])
-@pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.parametrize(
+    ("what", "how"), thinned(CHANGES, ["evolve", "merge", "fast-forward"], every=3)
+)
 def test_a_target_is_merged(tmp_path: Path, what: str, how: str) -> None:
     """With its source and with clones of itself, either way, as often as one likes."""
     change, name = CHANGES[what]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 
 import pytest
+from tests.thinned import thinned
 
 import livingdb
 from livingdb.evolution import (
@@ -329,7 +330,6 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[livingdb.Database]:
 
 numbers = count()
 each_variant = pytest.mark.parametrize("case", VARIANTS, ids=lambda case: case.name)
-each_direction = pytest.mark.parametrize("direction", DIRECTIONS)
 
 
 @each_variant
@@ -341,8 +341,11 @@ def test_explained(db: livingdb.Database, case: Variant) -> None:
     assert bool(found.scans) == case.scans
 
 
-@each_direction
-@each_variant
+@pytest.mark.parametrize(
+    ("case", "direction"),
+    thinned(VARIANTS, DIRECTIONS),
+    ids=lambda given: getattr(given, "name", given),
+)
 def test_evolved(db: livingdb.Database, case: Variant, direction: str) -> None:
     """Beside the branch, or on it with another one that keeps the old schema."""
     name = f"b{next(numbers)}"

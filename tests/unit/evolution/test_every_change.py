@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.thinned import thinned
 
 import livingdb
 from livingdb import evolution as ev
@@ -220,7 +221,7 @@ def straight_back(one: livingdb.Branch, other: livingdb.Branch) -> None:
         assert opposite.head == head
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", thinned(CHANGES))
 def test_alone(db: livingdb.Database, name: str) -> None:
     """Without a sync: the new schema takes the place of the old one."""
     change, new_write = CHANGES[name]

@@ -302,12 +302,12 @@ def written_first(
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_races(place: Path, name: str) -> None:
-    """Races whose end is known, and of the others every sixth, another one for each change."""
+    """Races whose end is known, and of the others every twelfth, another one for each change."""
     at = list(CHANGES).index(name)
     race_all(
         place,
         name,
-        lambda what, number: (name, what) in CONFLICTS | SUCCESSES or (at + number) % 6 == 0,
+        lambda what, number: (name, what) in CONFLICTS | SUCCESSES or (at + number) % 12 == 0,
     )
 
 

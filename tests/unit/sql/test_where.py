@@ -59,7 +59,7 @@ def test_no_columns(orders: RowSet) -> None:
         ("id = :x", InvalidData, "parameter"),
         ("", InvalidData, "no statement"),
         ("nosuchfunction(id)", Unsupported, "nosuchfunction"),
-        ("city = 5 AND CAST(city AS INT) = 5", InvalidData, "Oslo"),
+        ("CAST(city AS INT) = 5", InvalidData, "Oslo"),
     ],
 )
 def test_bad_conditions(orders: RowSet, where: str, kind: type[LivingDBError], words: str) -> None:

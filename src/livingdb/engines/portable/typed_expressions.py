@@ -139,8 +139,9 @@ class ExpressionTyper:
             if not fits(line, types, nodes):
                 continue
             result = line.result
-            written = [self._as_written(item) for item in nodes]
-            made = result if isinstance(result, pa.DataType) else result(types, written)
+            if isinstance(result, pa.DataType):
+                return result
+            made = result(types, [self._as_written(item) for item in nodes])
             if made is not None:
                 return made
         kinds = ", ".join(

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from tests.property.trying import HAS_TIME
 
 import livingdb
 from livingdb import Branch, Database, Locked, TransactionConflict
@@ -89,7 +90,7 @@ def test_writers_runners_and_readers_of_one_process(db: Database, main: Branch) 
     derive(main, "immediate", "large", "totals")
     derive(main, "deferred", "twin", "named", "largest", "bag")
     writing = threading.Semaphore(0)
-    rounds, writers = 12, 2
+    rounds, writers = 12 if HAS_TIME else 6, 2
 
     def write(me: int) -> None:
         for number in range(rounds):

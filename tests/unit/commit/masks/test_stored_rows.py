@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.thinned import thinned
 from tests.unit.commit.masks.shop import NAME, SOURCE, everything, is_stored, names, rows
 
 import livingdb
@@ -53,8 +54,7 @@ CHAINS: dict[str, list[SchemaChange]] = {
 }
 
 
-@WHEN
-@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize(("chain", "when"), thinned(CHAINS, ["immediate", "deferred"]))
 def test_rows_are_stored(
     db: livingdb.Database, main: livingdb.Branch, chain: str, when: str
 ) -> None:
