@@ -1,15 +1,19 @@
-"""Which snapshots lie behind a mask: nothing that it hides is to be told through them."""
+"""Which snapshots lie behind a mask, and what is masked on the way from one to another."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
+from livingdb.errors import LivingDBError
 from livingdb.evolution.changes.mask_column import MaskColumn
+from livingdb.evolution.lift import Lifter
+from livingdb.evolution.schema_change import SchemaChange
+from livingdb.evolution.schema_history import fork_of, made_of, visible_schemas
 from livingdb.graph.graph import Graph
 
-__all__ = ["has_mask", "is_behind_mask"]
+__all__ = ["has_mask", "is_behind_mask", "masked_columns", "remasked_columns"]
 
 
 def has_mask(spec: object) -> bool:
@@ -22,8 +26,9 @@ def has_mask(spec: object) -> bool:
 def is_behind_mask(graph: Graph, rows: Iterable[SnapshotRow]) -> bool:
     """Whether the history of one of some snapshots begins with a mask, or with what is behind one.
 
-    A branch that is masked in place is not: what it held before is its own history.  What was made
-    of a snapshot that is gone may have been.
+    Nothing that the mask hides is to be told through those.  A branch that is masked in place is
+    not behind it: what it held before is its own history.  What was made of a snapshot that is
+    gone may have been.
     """
     seen: set[int] = set()
     waiting = list(rows)
@@ -38,3 +43,51 @@ def is_behind_mask(graph: Graph, rows: Iterable[SnapshotRow]) -> bool:
             return True
         waiting += [source for source in sources if source is not None]
     return False
+
+
+def masked_columns(
+    graph: Graph, lifter: Lifter, since: SnapshotRow, head: SnapshotRow
+) -> set[tuple[str, str]]:
+    """The masks on the way to a later snapshot, and the columns that they are of: both by ids.
+
+    No key is asked for.  What a merge took back is none of them.
+    """
+    found: set[tuple[str, str]] = set()
+    for step in lifter.schema_changes_between(since, head):
+        edge = graph.record(step.address).edge
+        found = {(mask, column) for mask, column in found if mask not in edge.taken_back}
+        changes = [SchemaChange.from_json(item) for item in edge.details.get("changes", ())]
+        masks = [change.identity for change in changes if isinstance(change, MaskColumn)]
+        if not masks:
+            continue
+        assert step.first is not None
+        before = visible_schemas(graph, graph.snapshots.at(step.first))
+        try:
+            found |= {
+                (one.identity, one.before[one.change.table].schema.column(one.change.name).id)
+                for one in made_of(changes, before)
+                if isinstance(one.change, MaskColumn)
+            }
+        except LivingDBError:  # they were made on what a merge had left of that
+            found |= {(mask, column) for mask in masks for column in _column_ids(graph, step)}
+    return found
+
+
+def remasked_columns(
+    graph: Graph, lifter: Lifter, one: SnapshotRow, other: SnapshotRow
+) -> frozenset[str]:
+    """The columns, by their ids, that only one of two snapshots has masked, or another way.
+
+    Where the two share no history and one is behind a mask, that may be every column.
+    """
+    fork = fork_of(graph, one, other)
+    if fork is None:
+        is_masked = is_behind_mask(graph, (one, other))
+        return frozenset(_column_ids(graph, other) if is_masked else ())
+    here, there = (masked_columns(graph, lifter, fork, row) for row in (one, other))
+    return frozenset(column for _, column in here ^ there)
+
+
+def _column_ids(graph: Graph, row: SnapshotRow) -> Iterator[str]:
+    for known in visible_schemas(graph, row).values():
+        yield from (column.id for column in known.schema.columns)
