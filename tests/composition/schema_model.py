@@ -1187,15 +1187,19 @@ class MaskKey(Change):
         column = table.named(self.name)
         used = {check.column for check in table.checks} | {c for p in table.doubled for c in p}
         used |= {unique for _, unique in table.uniques}
-        if column.id not in table.key or column.type not in ("int", "bigint") or column.fixed:
-            raise ValueError("a number of the key")
+        if column.type not in ("int", "bigint") or column.fixed:
+            raise ValueError("a number")
         if column.id in used:
             raise ValueError("used")
         rows = [
             {**row, self.name: None if row[self.name] is None else -1 - row[self.name]}
             for row in table.dicts()
         ]
-        columns = tuple(replace(c, mask=uid) if c == column else c for c in table.columns)
+        is_key = column.id in table.key
+        masked = replace(column, mask=uid)
+        if not is_key:  # its source has another key by now
+            masked = replace(masked, fixed=True, default=None, nullable=True, draws=False)
+        columns = tuple(masked if c == column else c for c in table.columns)
         made = {**state, self.table: replace(table, columns=columns).with_rows(rows)}
         return {
             name: replace(
@@ -1203,7 +1207,8 @@ class MaskKey(Change):
                 links=tuple(
                     link
                     for link in one.links
-                    if link[1] != table.id and (one.id, link[0]) != (table.id, column.id)
+                    if (link[1] != table.id or not is_key)
+                    and (one.id, link[0]) != (table.id, column.id)
                 ),
             )
             for name, one in made.items()

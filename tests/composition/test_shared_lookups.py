@@ -6,7 +6,13 @@ from tests.composition.graph_operations import Reset
 from tests.composition.lookup_model import DecomposeInto, NormalizeBy
 from tests.composition.machine import Program, run
 from tests.composition.row_operations import SqlUpdate, Write
-from tests.composition.schema_model import AddColumn, MaskKey, Normalize, NormalizeInto, RenameColumn
+from tests.composition.schema_model import (
+    AddColumn,
+    MaskKey,
+    Normalize,
+    NormalizeInto,
+    RenameColumn,
+)
 from tests.composition.schema_operations import Evolve, Retire, TransformClone
 from tests.composition.view_operations import Propagate
 
