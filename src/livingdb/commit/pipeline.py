@@ -332,7 +332,7 @@ class _Work:
             from livingdb.derivation.stage_inputs import DeltaCache
 
             self._deltas = DeltaCache(columns=self._views.views(self.epoch).columns)
-        return self._views.carry(sync, self.moved, self._cause, self._deltas, self.staging)
+        return self._views.carry(sync, self.moved, self._deltas, self.staging)
 
     def _source(self, sync: SyncRow, branch: BranchRow) -> BranchMove:
         ends = [end for end in (*sync.sources, sync.target) if end != branch.id]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
@@ -13,7 +14,7 @@ from livingdb.evolution.schema_change import SchemaChange
 from livingdb.evolution.schema_history import fork_of, made_of, visible_schemas
 from livingdb.graph.graph import Graph
 
-__all__ = ["has_mask", "is_behind_mask", "masked_columns", "remasked_columns"]
+__all__ = ["Telling", "has_mask", "is_behind_mask", "masked_columns", "remasked_columns"]
 
 
 def has_mask(spec: object) -> bool:
@@ -30,6 +31,47 @@ def is_behind_mask(graph: Graph, rows: Iterable[SnapshotRow]) -> bool:
     not behind it: what it held before is its own history.  What was made of a snapshot that is
     gone may have been.
     """
+    return _beginnings_told(graph, rows) is not None
+
+
+class Telling:
+    """What is told of snapshots through one of them: before a mask, not what was said of them.
+
+    A message may be the text of a statement, with values that the mask hides.
+    """
+
+    def __init__(self, graph: Graph, at: SnapshotRow):
+        self._graph = graph
+        self._told = _beginnings_told(graph, [at])
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether no mask is on the way to it."""
+        return self._told is None
+
+    def tells(self, row: SnapshotRow) -> bool:
+        """Whether it is told what was said of a snapshot."""
+        if self._told is None:
+            return True
+        return self._graph.snapshots.ancestor(row, 0).sequence in self._told
+
+    def message(self, row: SnapshotRow) -> str:
+        """What was said of a snapshot, if it is told."""
+        return row.message if self.tells(row) else ""
+
+    def rows(self, rows: Iterable[SnapshotRow]) -> list[SnapshotRow]:
+        """Snapshots with what is told of them."""
+        if self._told is None:
+            return list(rows)
+        return [replace(row, message=self.message(row)) for row in rows]
+
+
+def _beginnings_told(graph: Graph, rows: Iterable[SnapshotRow]) -> set[int] | None:
+    """Where the histories begin that lead to some snapshots with no mask in between.
+
+    None if there is no mask on the way to them.
+    """
+    is_masked = False
     seen: set[int] = set()
     waiting = list(rows)
     while waiting:
@@ -38,11 +80,13 @@ def is_behind_mask(graph: Graph, rows: Iterable[SnapshotRow]) -> bool:
             continue
         seen.add(first.sequence)
         edge = graph.record(first.address).edge
+        if has_mask(edge.details):
+            is_masked = True
+            continue
         sources = [graph.snapshots.find(Address(bytes.fromhex(at))) for at in edge.sources.values()]
-        if has_mask(edge.details) or None in sources:
-            return True
+        is_masked |= None in sources
         waiting += [source for source in sources if source is not None]
-    return False
+    return seen if is_masked else None
 
 
 def masked_columns(
