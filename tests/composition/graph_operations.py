@@ -137,10 +137,16 @@ class Merge(Step):
             # It looks values up in a table that the other side has changed.
             lost |= {name for name, why in named.items() if "SELECT" in why}
             lost |= {name for name in named if self._is_made_anew(model, name)}
-            lost |= set(named) - set(model.branches[self.into])  # of which theirs changed rows
+            lost |= {name for name in named if self._is_dropped_and_changed(model, base, name)}
             return len(common) > 1 or set(named) - lost <= sides[0] & sides[1]
 
         return allows
+
+    def _is_dropped_and_changed(self, model: Model, base: State, name: str) -> bool:
+        """Whether one side has not got a table of the base any more, and the other changed it."""
+        sides = [model.branches[side].get(name) for side in (self.into, self.source)]
+        changed = [side for side in sides if side is not None and side != base.get(name)]
+        return None in sides and name in base and bool(changed)
 
     def _is_made_anew(self, model: Model, name: str) -> bool:
         """Whether a sync gave one of the sides another table of that name, by no schema change."""
