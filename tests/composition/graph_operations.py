@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from random import Random
 from typing import Any, Self
 
@@ -114,7 +114,17 @@ class Merge(Step):
         found = judged(model, self.into, after)
         if found.what == "refused":  # by a constraint that the other side has added, or ours has
             return refused(*found.errors, MergeConflict)
+        if found.what == "done" and self._has_schema_changes(model, common):
+            return Expected("maybe", (MergeConflict,), allows=_has_no_place)
         return found
+
+    def _has_schema_changes(self, model: Model, common: Sequence[str]) -> bool:
+        """Whether schemas are as they were, and were others in between: not all values return."""
+        for side in (self.into, self.source):
+            for snapshot in takewhile(lambda at: at not in common, model.line(side)):
+                if model.edges[snapshot] == "schema_change":
+                    return True
+        return False
 
     def _contradicts(self, model: Model) -> Callable[[LivingDBError], bool]:
         """Schemas are in conflict only where both sides changed that of a table."""
@@ -206,6 +216,12 @@ class Merge(Step):
             )
             taken[name] = replace(table, columns=tuple(columns))
         return {**ours, **taken}
+
+
+def _has_no_place(error: LivingDBError) -> bool:
+    """Whether values have no place in the schema of the other side, and nothing else is wrong."""
+    named: Mapping[str, str] = getattr(error, "schema_conflicts", {})
+    return bool(named) and all("no place" in why for why in named.values())
 
 
 def in_names_of(ours: State, state: State) -> State:
