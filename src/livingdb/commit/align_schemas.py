@@ -7,13 +7,15 @@ the winning side, of the base, or the default.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import InvalidData, NotFound, RuleViolation
+from livingdb.evolution.changes.mask_column import MaskColumn
 from livingdb.evolution.changes.reorder_columns import ReorderColumns
+from livingdb.evolution.equal_changes import remade_columns
 from livingdb.evolution.lift import Lifter
 from livingdb.evolution.merge_schemas import (
     Histories,
@@ -25,6 +27,7 @@ from livingdb.evolution.merge_schemas import (
 )
 from livingdb.evolution.plan import changed_tables, definitions_of
 from livingdb.evolution.rebuild_table import can_rebuild, rebuild_table
+from livingdb.evolution.replay_schema import replay
 from livingdb.evolution.schema_change import SchemaChange, Schemas
 from livingdb.evolution.schema_elements import table_key
 from livingdb.evolution.schema_history import fork_of, schema_history, visible_schemas
@@ -242,38 +245,59 @@ class _Alignment:
     def _aligned_without(self, kept: SchemaMerge) -> AlignedSides:
         """The three sides in the schema that has the changes of both but some."""
         base = self._after(self.base.tables, kept.base_to_ours)
-        others = (self.theirs, self.base.tables), (self.ours, self.base.tables)
         if kept.taken_back:
-            mine = self._rebuilt(self.ours, kept.tables, base, others[0])
+            mine = self._rebuilt(1, kept, base)
         else:
             mine = self._after(self.ours, kept.onto_ours)
-        if kept.leaves_out_theirs:
-            yours = self._rebuilt(self.theirs, kept.tables, base, others[1])
+        if kept.left_out:
+            yours = self._rebuilt(2, kept, base)
         else:
             yours = self._in_order_of(mine, self._after(self.theirs, kept.onto_theirs))
         found = self._result(mine, yours, self._in_order_of(mine, base), kept.onto_ours)
         return replace(found, taken_back=kept.taken_back)
 
-    def _rebuilt(
-        self, tables: Tables, target: Schemas, base: Tables, others: Sequence[Tables]
-    ) -> Tables:
-        """Tables of a side in another schema: as they are, rebuilt, or as if it left them alone."""
+    def _rebuilt(self, side: int, kept: SchemaMerge, base: Tables) -> Tables:
+        """Tables of a side in the schema of what is kept, by its place among the histories.
+
+        They are as they are, rebuilt, or as if the side had left them alone.  What the other side
+        masks is masked, and what changes gave columns that do not count is none of their values.
+        """
+        tables, other = (self.ours, self.theirs) if side == 1 else (self.theirs, self.ours)
+        gone = kept.taken_back | kept.left_out
+        tables, remade = self._masked(tables, side, gone)
+        remade |= remade_columns(self.made[side], gone)
         own = self._by_key(tables)
-        elsewhere = [self._by_key(side) for side in others]
+        elsewhere = [self._by_key(other), self._by_key(base)]
         found = {name: version for name, version in tables.items() if is_hidden(name)}
-        for name, definition in target.items():
+        for name, definition in kept.tables.items():
             key = table_key(name, definition)
             version = own.get(key)
-            if version is None or not can_rebuild(self.graph, version, definition):
+            is_key_remade = any(column.id in remade for column in definition.schema.key_columns)
+            if version is None or is_key_remade or not can_rebuild(self.graph, version, definition):
                 found[name] = base[name]
                 continue
-            if self.graph.versions.definition(version).is_alike(definition):
+            is_remade = any(column.id in remade for column in definition.schema.columns)
+            if not is_remade and self.graph.versions.definition(version).is_alike(definition):
                 found[name] = version
                 continue
-            more = [side[key] for side in elsewhere if key in side]
-            found[name] = rebuild_table(self.graph, version, definition, more, self.staging)
+            more = [each[key] for each in elsewhere if key in each]
+            found[name] = rebuild_table(self.graph, version, definition, more, self.staging, remade)
             self.versions.append(found[name])
         return found
+
+    def _masked(
+        self, tables: Tables, side: int, gone: Collection[str]
+    ) -> tuple[Tables, frozenset[str]]:
+        """Tables of a side under the masks of the other, and columns that those cannot be made of.
+
+        `gone` are changes that do not count.
+        """
+        known = {one.identity for made in (self.made[0], self.made[side]) for one in made}
+        there = self.made[3 - side]
+        masks = [one for one in there if isinstance(one.change, MaskColumn)]
+        done = replay(masks, self._schemas(tables), known | set(gone))
+        failed = remade_columns(there, {one.identity for one, _ in done.failed})
+        return self._after(tables, done.changes), failed
 
     def _by_key(self, tables: Tables) -> dict[str, Version]:
         return {table_key(n, d): tables[n] for n, d in self._schemas(tables).items()}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from livingdb.errors import LivingDBError
-from livingdb.evolution.equal_changes import Unified, unified_changes
+from livingdb.evolution.equal_changes import Unified, is_in_place, same_places, unified_changes
 from livingdb.evolution.replay_schema import replay
 from livingdb.evolution.schema_change import SchemaChange, Schemas
 from livingdb.evolution.schema_elements import (
@@ -101,7 +101,8 @@ class SchemaMerge:
     conflicts: Sequence[SchemaConflict] = ()
     taken_back: frozenset[str] = frozenset()
     """The ids of changes of ours that do not count."""
-    leaves_out_theirs: bool = False
+    left_out: frozenset[str] = frozenset()
+    """The ids of changes of theirs that do not count."""
 
 
 def merge_schemas(schemas: ThreeSchemas, made: Histories) -> SchemaMerge:
@@ -258,7 +259,7 @@ def merge_kept(
         (),
         second.tables,
         taken_back=frozenset(no_ours),
-        leaves_out_theirs=bool(no_theirs),
+        left_out=frozenset(no_theirs),
     )
 
 
@@ -298,7 +299,8 @@ def _against(one: MadeChange, others: Sequence[MadeChange]) -> tuple[MadeChange,
     for other in others:
         theirs = effects_of(other)
         said = {v for e, v in theirs.items() if e[2:] == ("name",) or len(e) == 1} - {None}
-        if effects.keys() & theirs.keys() or names & said:
+        is_masked_twice = not effects and is_in_place(one) and same_places(one, [other])
+        if effects.keys() & theirs.keys() or names & said or is_masked_twice:
             close.append(other)
         elif tables & touched_tables(other):
             near.append(other)

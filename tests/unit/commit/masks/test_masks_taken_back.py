@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.unit.commit.masks.shop import NAME, forget_keys
+from tests.unit.commit.masks.shop import NAME, forget_keys, names, rows
 
 import livingdb
 from livingdb.evolution import AddConstraint, DropColumn, MaskColumn, RenameColumn
@@ -74,6 +74,8 @@ def test_merge_that_takes_a_mask_back(db: livingdb.Database, main: livingdb.Bran
     other.evolve(AddConstraint("customers", not_null="name"))
     db.merge("other", into="main", on_conflict="theirs")
     assert [db.sync(name).state for name in ("seen", "towns")] == ["detached", "active"]
+    assert "raw 1" in names(main)
+    assert {row["name"] for row in rows(db.branch("seen"), "seen")} == {None}
 
 
 def test_reset_to_a_masked_clone_and_back(db: livingdb.Database, main: livingdb.Branch) -> None:
