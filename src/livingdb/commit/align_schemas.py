@@ -7,7 +7,7 @@ the winning side, of the base, or the default.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,6 +37,7 @@ from livingdb.graph.merge import MergeBase, merge_base
 from livingdb.graph.names import is_hidden
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Version
+from livingdb.tables.recipe import Definition
 
 __all__ = ["AlignedSides", "align_schemas"]
 
@@ -118,8 +119,9 @@ class _Alignment:
         if left:
             return AlignedSides(self.base, self.ours, self.theirs, conflicts=left)
         losing = losing_changes(conflicts, self.on_conflict)
-        if any(losing):
-            return self._aligned_without(merge_kept(schemas, self.made, losing))
+        lacking = self._lacking_sides(merged.conflicts)
+        if any(losing) or lacking:
+            return self._aligned_without(merge_kept(schemas, self.made, losing), lacking)
         ours = self._after(self.ours, merged.onto_ours)
         known = {one.identity for one in self.made[0]}
         missing = [change for change in merged.onto_ours if change.identity not in known]
@@ -242,14 +244,26 @@ class _Alignment:
 
     # --- where a change does not count -----------------------------------------------------------
 
-    def _aligned_without(self, kept: SchemaMerge) -> AlignedSides:
+    def _lacking_sides(self, conflicts: Iterable[SchemaConflict]) -> set[int]:
+        """The places of sides that are to have what an earlier merge left out there."""
+        found = set()
+        for one in conflicts:
+            is_ours = one.winner(self.on_conflict) == "ours"
+            if not (one.theirs if is_ours else one.ours):
+                found.add(2 if is_ours else 1)
+        return found
+
+    def _aligned_without(self, kept: SchemaMerge, lacking: Collection[int]) -> AlignedSides:
         """The three sides in the schema that has the changes of both but some."""
-        base = self._after(self.base.tables, kept.base_to_ours)
-        if kept.taken_back:
+        if kept.is_base_other:
+            base = self._rebuilt(0, kept, {})
+        else:
+            base = self._after(self.base.tables, kept.base_to_ours)
+        if kept.taken_back or 1 in lacking:
             mine = self._rebuilt(1, kept, base)
         else:
             mine = self._after(self.ours, kept.onto_ours)
-        if kept.left_out:
+        if kept.left_out or 2 in lacking:
             yours = self._rebuilt(2, kept, base)
         else:
             yours = self._in_order_of(mine, self._after(self.theirs, kept.onto_theirs))
@@ -262,19 +276,20 @@ class _Alignment:
         They are as they are, rebuilt, or as if the side had left them alone.  What the other side
         masks is masked, and what changes gave columns that do not count is none of their values.
         """
-        tables, other = (self.ours, self.theirs) if side == 1 else (self.theirs, self.ours)
+        sides = [self.base.tables, self.ours, self.theirs]
+        others = [tables for place, tables in enumerate(sides) if place not in (0, side)]
         gone = kept.taken_back | kept.left_out
-        tables, remade = self._masked(tables, side, gone)
+        tables, remade = self._masked(sides[side], side, gone)
         remade |= remade_columns(self.made[side], gone)
         own = self._by_key(tables)
-        elsewhere = [self._by_key(other), self._by_key(base)]
+        elsewhere = [self._by_key(other) for other in (*others, base)]
         found = {name: version for name, version in tables.items() if is_hidden(name)}
         for name, definition in kept.tables.items():
             key = table_key(name, definition)
             version = own.get(key)
             is_key_remade = any(column.id in remade for column in definition.schema.key_columns)
             if version is None or is_key_remade or not can_rebuild(self.graph, version, definition):
-                found[name] = base[name]
+                found[name] = base.get(name) or self._empty(definition)
                 continue
             is_remade = any(column.id in remade for column in definition.schema.columns)
             if not is_remade and self.graph.versions.definition(version).is_alike(definition):
@@ -285,6 +300,12 @@ class _Alignment:
             self.versions.append(found[name])
         return found
 
+    def _empty(self, definition: Definition) -> Version:
+        """A table without rows."""
+        made = self.graph.versions.create(definition, [], self.staging.sink)
+        self.versions.append(made)
+        return made
+
     def _masked(
         self, tables: Tables, side: int, gone: Collection[str]
     ) -> tuple[Tables, frozenset[str]]:
@@ -293,7 +314,8 @@ class _Alignment:
         `gone` are changes that do not count.
         """
         known = {one.identity for made in (self.made[0], self.made[side]) for one in made}
-        there = self.made[3 - side]
+        there = [one for place in {1, 2} - {side} for one in self.made[place]]
+        there = list({one.identity: one for one in there}.values())
         masks = [one for one in there if isinstance(one.change, MaskColumn)]
         done = replay(masks, self._schemas(tables), known | set(gone))
         failed = remade_columns(there, {one.identity for one, _ in done.failed})

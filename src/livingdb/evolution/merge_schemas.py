@@ -103,6 +103,8 @@ class SchemaMerge:
     """The ids of changes of ours that do not count."""
     left_out: frozenset[str] = frozenset()
     """The ids of changes of theirs that do not count."""
+    is_base_other: bool = False
+    """Whether the base has made some of those, so that no changes lead from it to the schema."""
 
 
 def merge_schemas(schemas: ThreeSchemas, made: Histories) -> SchemaMerge:
@@ -233,12 +235,17 @@ def merge_kept(
     base, ours, theirs = schemas
     in_base, in_ours, in_theirs = made
     same = _Sameness.of(*made)
-    has_base = _identities(in_base) | same.changes
     no_ours, no_theirs = map(set, left_out)
     while True:
+        gone = no_ours | no_theirs
+        in_start = [one for one in in_base if one.identity not in gone]
+        start = base
+        if len(in_start) < len(in_base):
+            start = replay(in_start, in_base[0].before, ()).tables
+        has_base = _identities(in_start) | same.changes
         mine = [one for one in in_ours if one.identity not in no_ours]
         yours = [one for one in in_theirs if one.identity not in no_theirs]
-        first = replay(mine, base, has_base, aliases=same.ours.back)
+        first = replay(mine, start, has_base, aliases=same.ours.back)
         known = has_base | _identities(mine)
         second = replay(yours, first.tables, known, mine, same.theirs.back)
         no_ours |= {one.identity for one, _ in first.failed}
@@ -260,6 +267,7 @@ def merge_kept(
         second.tables,
         taken_back=frozenset(no_ours),
         left_out=frozenset(no_theirs),
+        is_base_other=len(in_start) < len(in_base),
     )
 
 

@@ -639,3 +639,27 @@ def test_a_rename_follows_a_column_to_other_tables(db: livingdb.Database, into: 
     db.branch(other).insert("large", {"id": [9], "town": ["x"], "amount": [9]})
     db.merge(other, into=into)
     assert target.table("small").schema.names == ["id", "place", "amount"]
+
+
+@pytest.mark.parametrize("winner", ["ours", "theirs"])
+@pytest.mark.parametrize("into", ["main", "dev"])
+def test_what_was_left_out_is_decided_again(db: livingdb.Database, into: str, winner: str) -> None:
+    """From either side: who has the change keeps it or loses it, who has it not gets it or not."""
+    main, dev = db.branch("main"), db.branch("dev")
+    main.update("orders", [{"id": 2, "city": "1000"}, {"id": 1, "city": "no number"}])
+    dev.update("orders", {"id": [1, 2], "city": [None, None]})
+    dev.evolve(RetypeColumn("orders", "city", "int"))
+    with pytest.raises(MergeConflict):
+        db.merge("dev", into="main")
+    db.merge("dev", into="main", on_conflict="ours")
+    assert [row["city"] for row in rows(main)] == ["no number", "1000", None]
+    dev.update("orders", {"id": [3], "city": [7]})
+    source = "dev" if into == "main" else "main"
+    with pytest.raises(MergeConflict, match="was left out by an earlier merge"):
+        db.merge(source, into=into)
+    db.merge(source, into=into, on_conflict=winner)
+    is_number = into == "dev" if winner == "ours" else source == "dev"
+    found = [row["city"] for row in rows(db.branch(into))]
+    assert {type(city) for city in found} <= {type(None), int if is_number else str}
+    assert str(found[2]) in ("7", "None")
+    assert db.check(deep=True).ok
