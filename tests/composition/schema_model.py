@@ -1505,10 +1505,11 @@ def shared_agree(one: State, other: State, source: State, filled: Collection[str
     return True
 
 
-def columns_agree(one: State, other: State) -> bool:
+def columns_agree(one: State, other: State, own: Collection[str] = ()) -> bool:
     """Whether rows that two states have of one table agree in the columns that both have of it.
 
-    That is what is known of two sides that changed their schemas each on its own.
+    That is what is known of two sides that changed their schemas each on its own.  `own` are ids
+    of columns that are each side's own.
     """
     twins = {table.id: table for table in other.values()}
     for table in one.values():
@@ -1520,7 +1521,10 @@ def columns_agree(one: State, other: State) -> bool:
         pairs = [
             (column.name, ids[column.id, column.type])
             for column in table.columns
-            if (column.id, column.type) in ids and not column.fixed and column.id not in checked
+            if (column.id, column.type) in ids
+            and not column.fixed
+            and column.id not in checked
+            and column.id not in own
         ]
         mine, yours = table.by_key(), twin.by_key()
         for key in mine.keys() & yours.keys():
