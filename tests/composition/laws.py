@@ -243,13 +243,16 @@ def _dropped(sync: Sync, old: State) -> set[str]:
 
 
 def _is_made_elsewhere(world: World, sync: Sync) -> bool:
-    """Whether the source of a twin may have got the change of the other by a merge.
+    """Whether the source of a twin has got a change of the other by a merge.
 
     The model has one id for both; the database has two, and asks what comes of the second.
     """
     is_twin = any(other.twin == sync.target for other in world.model.syncs.values())
-    is_lens = isinstance(sync.definition, BoundChanges)
-    return is_twin and is_lens and bool(sync.met & _BRINGING)
+    if not is_twin or not isinstance(sync.definition, BoundChanges) or not sync.met & _BRINGING:
+        return False
+    with suppress(KeyError, ValueError):
+        return sync.definition.is_made(world.model.branches[sync.read[0]])
+    return True
 
 
 def _by_hash(sync: Sync) -> bool:

@@ -1002,6 +1002,7 @@ class UnionTables(Change):
                 id=f"{uid}.{n}",
                 nullable=c.nullable or second.named(c.name).nullable,
                 fixed=c.fixed or second.named(c.name).fixed,
+                default=c.default if second.named(c.name).default == c.default else None,
             )
             for n, c in enumerate(first.columns)
         )
