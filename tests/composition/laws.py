@@ -320,20 +320,42 @@ def follows(world: World, branch: str, found: State, expected: State) -> bool:
     """Whether a branch differs from what was written by what a lookup lens makes follow alone.
 
     Rows of a table and the rows of another, by whose keys they go on the other side, have the same
-    values there: who writes one of them writes both.
+    values there: who writes one of them writes all, and a row that is given another key takes what
+    is there.  So what differs has a value that was written to a cell which changes with it.
     """
     if {n: t.names for n, t in found.items()} != {n: t.names for n, t in expected.items()}:
         return False
     cells, wanted = _cells(found), _cells(expected)
     if cells.keys() != wanted.keys():
         return False
-    together: set[tuple[str, Any]] = set()
+    before = _cells(world.model.branches.get(branch, {}))
+    given = {cell: wanted[cell] for cell in cells if before.get(cell, _NOTHING) != wanted[cell]}
+    groups: dict[Cell, set[Cell]] = {}
     for wide, by, lookup in _joined(world.model, branch):
         for (column, key), value in cells.items():
             there = (lookup, (cells.get((by, key)),))
             if column == wide and there in cells and cells[there] == value:
-                together |= {(column, key), there}
-    return {cell for cell, value in cells.items() if wanted[cell] != value} <= together
+                groups.setdefault(there, {there}).add((column, key))
+                if (by, key) in given:
+                    given.setdefault(there, wanted[there])
+    left = {cell for cell, value in cells.items() if wanted[cell] != value}
+    while left:
+        taken = {
+            cell
+            for group in groups.values()
+            for cell in left & group
+            if cells[cell] in [given[other] for other in group & given.keys()]
+        }
+        if not taken:
+            return False
+        given |= {cell: cells[cell] for cell in taken}
+        left -= taken
+    return True
+
+
+Cell = tuple[str, Any]
+_NOTHING = object()
+"""What no cell holds."""
 
 
 def _cells(state: State) -> dict[tuple[str, Any], Any]:

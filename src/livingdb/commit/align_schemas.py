@@ -90,6 +90,8 @@ def align_schemas(
     in_base, in_ours, in_theirs = (
         schema_history(graph, lifter, fork, row) for row in (common[0], ours, theirs)
     )
+    if common == [ours]:  # which has done nothing since that could be in conflict
+        on_conflict = "theirs"
     work = _Alignment(
         graph, lifter, base, mine, yours, (in_base, in_ours, in_theirs), on_conflict, staging
     )
@@ -115,17 +117,24 @@ class _Alignment:
         )  # fmt: skip
         merged = merge_schemas(schemas, self.made)
         conflicts = list(merged.conflicts) or self._broken_rows(merged) or self._losses(merged)
-        left = [one for one in conflicts if one.winner(self.on_conflict) is None]
-        if left:
-            return AlignedSides(self.base, self.ours, self.theirs, conflicts=left)
-        losing = losing_changes(conflicts, self.on_conflict)
-        lacking = self._lacking_sides(merged.conflicts)
-        if any(losing) or lacking:
-            return self._aligned_without(merge_kept(schemas, self.made, losing), lacking)
+        while True:
+            left = [one for one in conflicts if one.winner(self.on_conflict) is None]
+            if left:
+                return AlignedSides(self.base, self.ours, self.theirs, conflicts=left)
+            losing = losing_changes(conflicts, self.on_conflict)
+            lacking = self._lacking_sides(conflicts)
+            if not any(losing) and not lacking:
+                break
+            kept = merge_kept(schemas, self.made, losing)
+            known = {one.reason for one in conflicts}
+            broken = self._broken_rows(self._onto_kept_sides(kept, lacking))
+            if known.issuperset(one.reason for one in broken):
+                return self._aligned_without(kept, lacking)
+            conflicts += broken
         ours = self._after(self.ours, merged.onto_ours)
         known = {one.identity for one in self.made[0]}
         missing = [change for change in merged.onto_ours if change.identity not in known]
-        base = self._after(self._after(self.base.tables, merged.base_to_ours), missing)
+        base = self._base_after([*merged.base_to_ours, *missing], merged)
         theirs = self._in_order_of(ours, self._after(self.theirs, merged.onto_theirs))
         return self._result(ours, theirs, self._in_order_of(ours, base), merged.onto_ours)
 
@@ -214,8 +223,9 @@ class _Alignment:
 
     def _losses(self, merged: SchemaMerge) -> list[SchemaConflict]:
         """What one side did to rows that the changes of the other leave no place for."""
-        of_ours = self._after(self.base.tables, merged.base_to_ours)
-        of_theirs = self._after(self.base.tables, merged.base_to_theirs)
+        own, other = (replace(merged, tables=self._schemas(t)) for t in (self.ours, self.theirs))
+        of_ours = self._base_after(merged.base_to_ours, own)
+        of_theirs = self._base_after(merged.base_to_theirs, other)
         found = []
         for base, side, changes, is_theirs in (
             (of_theirs, self.theirs, merged.onto_theirs, True),
@@ -244,21 +254,36 @@ class _Alignment:
 
     # --- where a change does not count -----------------------------------------------------------
 
+    def _base_after(self, changes: Sequence[SchemaChange], merged: SchemaMerge) -> Tables:
+        """The base after changes; rebuilt, where its rows are not those that a side made fit."""
+        try:
+            return self._after(self.base.tables, changes)
+        except InvalidData:
+            return self._rebuilt(0, merged, {})
+
     def _lacking_sides(self, conflicts: Iterable[SchemaConflict]) -> set[int]:
-        """The places of sides that are to have what an earlier merge left out there."""
+        """The places of sides that are to have what an earlier merge left out, or rows forbid."""
         found = set()
         for one in conflicts:
             is_ours = one.winner(self.on_conflict) == "ours"
-            if not (one.theirs if is_ours else one.ours):
+            if not one.is_loss and not (one.theirs if is_ours else one.ours):
                 found.add(2 if is_ours else 1)
         return found
+
+    def _onto_kept_sides(self, kept: SchemaMerge, lacking: Collection[int]) -> SchemaMerge:
+        """What is kept, with the changes of those sides alone that are not rebuilt."""
+        return replace(
+            kept,
+            onto_ours=() if kept.taken_back or 1 in lacking else kept.onto_ours,
+            onto_theirs=() if kept.left_out or 2 in lacking else kept.onto_theirs,
+        )
 
     def _aligned_without(self, kept: SchemaMerge, lacking: Collection[int]) -> AlignedSides:
         """The three sides in the schema that has the changes of both but some."""
         if kept.is_base_other:
             base = self._rebuilt(0, kept, {})
         else:
-            base = self._after(self.base.tables, kept.base_to_ours)
+            base = self._base_after(kept.base_to_ours, kept)
         if kept.taken_back or 1 in lacking:
             mine = self._rebuilt(1, kept, base)
         else:

@@ -663,3 +663,37 @@ def test_what_was_left_out_is_decided_again(db: livingdb.Database, into: str, wi
     assert {type(city) for city in found} <= {type(None), int if is_number else str}
     assert str(found[2]) in ("7", "None")
     assert db.check(deep=True).ok
+
+
+@pytest.mark.parametrize("winner", ["ours", "theirs"])
+def test_rows_that_do_not_fit_a_change_are_decided_about(
+    db: livingdb.Database, winner: str
+) -> None:
+    """The change is left out, or the rows have what the other side says; also among others."""
+    main, dev = db.branch("main"), db.branch("dev")
+    main.update("orders", [{"id": 1, "city": "no number"}, {"id": 2, "city": None}])
+    dev.update("orders", {"id": [1, 2], "city": ["5", None]})
+    dev.evolve([RetypeColumn("orders", "city", "int"), RenameColumn("orders", "amount", "sum")])
+    main.evolve(RenameColumn("orders", "amount", "total"))
+    db.merge("dev", into="main", on_conflict=winner)
+    found = {row["id"]: row for row in rows(main)}
+    if winner == "ours":
+        assert found[1] == {"id": 1, "city": "no number", "total": 1}
+    else:
+        assert found[1] == {"id": 1, "city": 5, "sum": 1}
+    assert db.check(deep=True).ok
+
+
+@pytest.mark.parametrize("winner", ["ours", "theirs"])
+def test_rows_that_both_sides_make_fit(db: livingdb.Database, winner: str) -> None:
+    """That those of what both come from do not is for a policy to decide, too."""
+    main, dev = db.branch("main"), db.branch("dev")
+    main.update("orders", {"id": [1, 2], "city": ["1", None]})
+    dev.update("orders", {"id": [1, 2], "city": ["1", None]})
+    dev.evolve(RetypeColumn("orders", "city", "int"))
+    main.update("orders", {"id": [3], "amount": [30]})
+    with pytest.raises(MergeConflict, match="does not fit"):
+        db.merge("dev", into="main")
+    db.merge("dev", into="main", on_conflict=winner)
+    number = "1" if winner == "ours" else 1
+    assert [(r["city"], r["amount"]) for r in rows(main)] == [(number, 1), (None, 2), (None, 30)]
