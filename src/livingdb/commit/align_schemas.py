@@ -30,7 +30,7 @@ from livingdb.evolution.rebuild_table import can_rebuild, rebuild_table
 from livingdb.evolution.replay_schema import replay
 from livingdb.evolution.schema_change import SchemaChange, Schemas
 from livingdb.evolution.schema_elements import table_key
-from livingdb.evolution.schema_history import fork_of, schema_history, visible_schemas
+from livingdb.evolution.schema_history import schema_history, settled_fork, visible_schemas
 from livingdb.graph.ancestry import common_ancestors
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.merge import MergeBase, merge_base
@@ -79,7 +79,7 @@ def align_schemas(
             "masked shares no history with what it is made of, and is not merged; insert its rows"
         )
     mine, yours = tables_of(graph, ours), tables_of(graph, theirs)
-    fork = fork_of(graph, common[0], ours, theirs)
+    fork = settled_fork(graph, lifter, common[0], ours, theirs)
     if fork is None or not any(lifter.schema_changes_between(fork, row) for row in (ours, theirs)):
         return AlignedSides(merge_base(graph, ours, theirs, staging), mine, yours)
     schemas = [visible_schemas(graph, row) for row in common]

@@ -20,6 +20,7 @@ from livingdb.evolution.schema_history import (
     made_between,
     made_of,
     schema_history,
+    settled_fork,
     visible_schemas,
 )
 from livingdb.graph.ancestry import is_ancestor
@@ -80,6 +81,7 @@ def forwarded_move(graph: Graph, lifter: Lifter, move: HeadMove) -> BranchMove:
     made = lifter.made_between(found.head, move.to)
     if fork is not None and fork != found.head:  # it takes the line of another side
         ends = (found.head, move.to)
+        fork = settled_fork(graph, lifter, *ends) or fork
         before, after = (schema_history(graph, lifter, fork, end) for end in ends)
         unified = unified_changes(before, after).ids
         line = own_changes(after, before)

@@ -697,3 +697,35 @@ def test_rows_that_both_sides_make_fit(db: livingdb.Database, winner: str) -> No
     db.merge("dev", into="main", on_conflict=winner)
     number = "1" if winner == "ours" else 1
     assert [(r["city"], r["amount"]) for r in rows(main)] == [(number, 1), (None, 2), (None, 30)]
+
+
+@pytest.mark.parametrize("into", ["main", "copy"])
+def test_what_was_taken_back_from_before_a_clone(db: livingdb.Database, into: str) -> None:
+    """A clone has a change that its origin lost to a merge since."""
+    main, dev = db.branch("main"), db.branch("dev")
+    main.evolve(RenameTable("orders", "sales"))
+    dev.evolve(RenameTable("orders", "deals"))
+    copy = main.clone("copy")
+    db.merge("dev", into="main", on_conflict="theirs")
+    copy.evolve(AddColumn("sales", "vat", "int"))
+    assert db.diff("main", "copy").notes == ()
+    for end in (into, "copy" if into == "main" else "main"):
+        db.merge("copy" if end == "main" else "main", into=end)
+        assert db.branch(end).tables() == ["deals"]
+        assert "vat" in rows(db.branch(end), "deals")[0]
+
+
+@pytest.mark.parametrize("winner", ["ours", "theirs"])
+def test_a_clone_goes_on_with_what_was_taken_back(db: livingdb.Database, winner: str) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    main.evolve(AddColumn("orders", "vat", "int", default=1))
+    dev.evolve(AddColumn("orders", "vat", "string", default="none"))
+    copy = main.clone("copy")
+    db.merge("dev", into="main", on_conflict="theirs")
+    copy.evolve(RenameColumn("orders", "vat", "tax"))
+    with pytest.raises(MergeConflict):
+        db.merge("copy", into="main")
+    db.merge("copy", into="main", on_conflict=winner)
+    db.merge("main", into="copy", on_conflict=winner)
+    assert rows(main) == rows(copy)
+    assert db.check(deep=True).ok
