@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from random import Random
 from typing import Any, Self
 
@@ -114,7 +114,17 @@ class Merge(Step):
         found = judged(model, self.into, after)
         if found.what == "refused":  # by a constraint that the other side has added, or ours has
             return refused(*found.errors, MergeConflict)
+        if found.what == "done" and self._has_schema_changes(model, common):
+            return Expected("maybe", (MergeConflict,), allows=_has_no_place)
         return found
+
+    def _has_schema_changes(self, model: Model, common: Sequence[str]) -> bool:
+        """Whether schemas are as they were, and were others in between: not all values return."""
+        for side in (self.into, self.source):
+            for snapshot in takewhile(lambda at: at not in common, model.line(side)):
+                if model.edges[snapshot] == "schema_change":
+                    return True
+        return False
 
     def _contradicts(self, model: Model) -> Callable[[LivingDBError], bool]:
         """Schemas are in conflict only where both sides changed that of a table."""
@@ -137,10 +147,16 @@ class Merge(Step):
             # It looks values up in a table that the other side has changed.
             lost |= {name for name, why in named.items() if "SELECT" in why}
             lost |= {name for name in named if self._is_made_anew(model, name)}
-            lost |= set(named) - set(model.branches[self.into])  # of which theirs changed rows
+            lost |= {name for name in named if self._is_dropped_and_changed(model, base, name)}
             return len(common) > 1 or set(named) - lost <= sides[0] & sides[1]
 
         return allows
+
+    def _is_dropped_and_changed(self, model: Model, base: State, name: str) -> bool:
+        """Whether one side has not got a table of the base any more, and the other changed it."""
+        sides = [model.branches[side].get(name) for side in (self.into, self.source)]
+        changed = [side for side in sides if side is not None and side != base.get(name)]
+        return None in sides and name in base and bool(changed)
 
     def _is_made_anew(self, model: Model, name: str) -> bool:
         """Whether a sync gave one of the sides another table of that name, by no schema change."""
@@ -200,6 +216,12 @@ class Merge(Step):
             )
             taken[name] = replace(table, columns=tuple(columns))
         return {**ours, **taken}
+
+
+def _has_no_place(error: LivingDBError) -> bool:
+    """Whether values have no place in the schema of the other side, and nothing else is wrong."""
+    named: Mapping[str, str] = getattr(error, "schema_conflicts", {})
+    return bool(named) and all("no place" in why for why in named.values())
 
 
 def in_names_of(ours: State, state: State) -> State:

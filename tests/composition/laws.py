@@ -205,8 +205,10 @@ def _check_recipe(world: World, sync: Sync) -> None:
     if sync.direction in ("both", "reverse"):
         old, new = model.branches[sync.sources[0]], model.branches[sync.target]
         try:
-            agree = columns_agree if sync.drifted else sync.definition.agrees
-            is_true = agree(old, new)
+            if sync.drifted:
+                is_true = columns_agree(old, new, _dropped(sync, old))
+            else:
+                is_true = sync.definition.agrees(old, new)
         except (KeyError, ValueError) as error:
             world.fail("true", f"{sync.name} goes on without {error}", sync)
             return
@@ -231,14 +233,26 @@ def _check_recipe(world: World, sync: Sync) -> None:
         world.fail("true", f"{sync.name}: {shown(found)} instead of {shown(made)}", sync)
 
 
+def _dropped(sync: Sync, old: State) -> set[str]:
+    """The columns that changes of a sync drop: one that is back on the new side is its own."""
+    with suppress(KeyError, ValueError):
+        sides = (old, sync.definition.get(old))
+        before, after = ({c.id for t in side.values() for c in t.columns} for side in sides)
+        return before - after
+    return set()
+
+
 def _is_made_elsewhere(world: World, sync: Sync) -> bool:
-    """Whether the source of a twin may have got the change of the other by a merge.
+    """Whether the source of a twin has got a change of the other by a merge.
 
     The model has one id for both; the database has two, and asks what comes of the second.
     """
     is_twin = any(other.twin == sync.target for other in world.model.syncs.values())
-    is_lens = isinstance(sync.definition, BoundChanges)
-    return is_twin and is_lens and bool(sync.met & _BRINGING)
+    if not is_twin or not isinstance(sync.definition, BoundChanges) or not sync.met & _BRINGING:
+        return False
+    with suppress(KeyError, ValueError):
+        return sync.definition.is_made(world.model.branches[sync.read[0]])
+    return True
 
 
 def _by_hash(sync: Sync) -> bool:
@@ -306,20 +320,42 @@ def follows(world: World, branch: str, found: State, expected: State) -> bool:
     """Whether a branch differs from what was written by what a lookup lens makes follow alone.
 
     Rows of a table and the rows of another, by whose keys they go on the other side, have the same
-    values there: who writes one of them writes both.
+    values there: who writes one of them writes all, and a row that is given another key takes what
+    is there.  So what differs has a value that was written to a cell which changes with it.
     """
     if {n: t.names for n, t in found.items()} != {n: t.names for n, t in expected.items()}:
         return False
     cells, wanted = _cells(found), _cells(expected)
     if cells.keys() != wanted.keys():
         return False
-    together: set[tuple[str, Any]] = set()
+    before = _cells(world.model.branches.get(branch, {}))
+    given = {cell: wanted[cell] for cell in cells if before.get(cell, _NOTHING) != wanted[cell]}
+    groups: dict[Cell, set[Cell]] = {}
     for wide, by, lookup in _joined(world.model, branch):
         for (column, key), value in cells.items():
             there = (lookup, (cells.get((by, key)),))
             if column == wide and there in cells and cells[there] == value:
-                together |= {(column, key), there}
-    return {cell for cell, value in cells.items() if wanted[cell] != value} <= together
+                groups.setdefault(there, {there}).add((column, key))
+                if (by, key) in given:
+                    given.setdefault(there, wanted[there])
+    left = {cell for cell, value in cells.items() if wanted[cell] != value}
+    while left:
+        taken = {
+            cell
+            for group in groups.values()
+            for cell in left & group
+            if cells[cell] in [given[other] for other in group & given.keys()]
+        }
+        if not taken:
+            return False
+        given |= {cell: cells[cell] for cell in taken}
+        left -= taken
+    return True
+
+
+Cell = tuple[str, Any]
+_NOTHING = object()
+"""What no cell holds."""
 
 
 def _cells(state: State) -> dict[tuple[str, Any], Any]:

@@ -169,9 +169,10 @@ class World:
         return heads, [(sync.name, sync.state, sync.when) for sync in self.db.syncs()]
 
     def _settle(self, step: Step, outcome: Outcome, before: Mapping[str, State]) -> None:
+        heads = dict(self.model.heads)
         self._learn(outcome.states, outcome)
-        for sync in self.model.syncs.values():
-            sync.met |= set(step.kinds)
+        moved = {name for name, head in self.model.heads.items() if heads.get(name) != head}
+        self._note_met(step, moved)
         try:
             laws.check_syncs(self, outcome.stopped)
             if outcome.check is not None:
@@ -189,6 +190,17 @@ class World:
         except Exception as error:
             self.fail("total", f"{type(error).__name__}: {error}")
         self.turn += 1
+
+    def _note_met(self, step: Step, moved: set[str]) -> None:
+        """What the branches of syncs have met: a step, or what those met that they follow."""
+        for target in self._ordered(self.model.branches):
+            for sync in self.model.syncs.values():
+                if sync.target != target or not {*sync.sources, target} & moved:
+                    continue
+                sync.met |= set(step.kinds)
+                for source in sync.read:
+                    above = self.model.incoming(source)
+                    sync.met |= set() if above is None else above.met
 
     # --- reading -----------------------------------------------------------------------------
 

@@ -1002,6 +1002,7 @@ class UnionTables(Change):
                 id=f"{uid}.{n}",
                 nullable=c.nullable or second.named(c.name).nullable,
                 fixed=c.fixed or second.named(c.name).fixed,
+                default=c.default if second.named(c.name).default == c.default else None,
             )
             for n, c in enumerate(first.columns)
         )
@@ -1187,15 +1188,19 @@ class MaskKey(Change):
         column = table.named(self.name)
         used = {check.column for check in table.checks} | {c for p in table.doubled for c in p}
         used |= {unique for _, unique in table.uniques}
-        if column.id not in table.key or column.type not in ("int", "bigint") or column.fixed:
-            raise ValueError("a number of the key")
+        if column.type not in ("int", "bigint") or column.fixed:
+            raise ValueError("a number")
         if column.id in used:
             raise ValueError("used")
         rows = [
             {**row, self.name: None if row[self.name] is None else -1 - row[self.name]}
             for row in table.dicts()
         ]
-        columns = tuple(replace(c, mask=uid) if c == column else c for c in table.columns)
+        is_key = column.id in table.key
+        masked = replace(column, mask=uid)
+        if not is_key:  # its source has another key by now
+            masked = replace(masked, fixed=True, default=None, nullable=True, draws=False)
+        columns = tuple(masked if c == column else c for c in table.columns)
         made = {**state, self.table: replace(table, columns=columns).with_rows(rows)}
         return {
             name: replace(
@@ -1203,7 +1208,8 @@ class MaskKey(Change):
                 links=tuple(
                     link
                     for link in one.links
-                    if link[1] != table.id and (one.id, link[0]) != (table.id, column.id)
+                    if (link[1] != table.id or not is_key)
+                    and (one.id, link[0]) != (table.id, column.id)
                 ),
             )
             for name, one in made.items()
@@ -1500,10 +1506,11 @@ def shared_agree(one: State, other: State, source: State, filled: Collection[str
     return True
 
 
-def columns_agree(one: State, other: State) -> bool:
+def columns_agree(one: State, other: State, own: Collection[str] = ()) -> bool:
     """Whether rows that two states have of one table agree in the columns that both have of it.
 
-    That is what is known of two sides that changed their schemas each on its own.
+    That is what is known of two sides that changed their schemas each on its own.  `own` are ids
+    of columns that are each side's own.
     """
     twins = {table.id: table for table in other.values()}
     for table in one.values():
@@ -1515,7 +1522,10 @@ def columns_agree(one: State, other: State) -> bool:
         pairs = [
             (column.name, ids[column.id, column.type])
             for column in table.columns
-            if (column.id, column.type) in ids and not column.fixed and column.id not in checked
+            if (column.id, column.type) in ids
+            and not column.fixed
+            and column.id not in checked
+            and column.id not in own
         ]
         mine, yours = table.by_key(), twin.by_key()
         for key in mine.keys() & yours.keys():

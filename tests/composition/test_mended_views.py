@@ -59,6 +59,9 @@ NO_SIZE = Write("main", (("insert", "items", ((("id", 5), ("order_id", 4), ("siz
 JOIN = Query(
     "left join", ("items", "orders"), (("k", "id"), ("n", "id"), ("j", "id"), ("x", "note"))
 )
+JOINED_KEYS = Query(
+    "left join", ("orders", "items"), (("k", "id"), ("n", "id"), ("j", "id"), ("x", "id"))
+)
 MASK_SIZE = MaskColumn("items", "size", "hash")
 DROP_NOTE = DropLookedUp("returns", "note", "items", "id", "size", "amount")
 INSERT_AFTER = Write("main", (("insert", "sales", ((("city", "a"), ("id", 9)),)),))
@@ -82,6 +85,14 @@ DROPPED_AND_CHANGED = (
 )
 
 MENDED = {
+    "reset_to_before_a_mask_of_the_key_under_a_view": Program(
+        [
+            INSERT,
+            Evolve("main", (MaskKey("orders", "id"),)),
+            Derive("main", "v", JOINED_KEYS, "immediate", "none"),
+            Reset("main", 2),
+        ]
+    ),
     "merge_after_theirs_took_back_a_change_of_ours": Program(
         [*DROPPED_AND_CHANGED, Merge("dev", "main", "theirs"), Merge("theirs", "main", "fail")]
     ),

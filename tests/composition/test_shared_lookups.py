@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from tests.composition.graph_operations import Reset
 from tests.composition.lookup_model import DecomposeInto, NormalizeBy
 from tests.composition.machine import Program, run
 from tests.composition.row_operations import SqlUpdate, Write
-from tests.composition.schema_model import AddColumn, Normalize, NormalizeInto, RenameColumn
+from tests.composition.schema_model import (
+    AddColumn,
+    MaskKey,
+    Normalize,
+    NormalizeInto,
+    RenameColumn,
+)
 from tests.composition.schema_operations import Evolve, Retire, TransformClone
 from tests.composition.view_operations import Propagate
 
@@ -85,6 +92,24 @@ def test_rows_that_go_to_one_are_inserted_together() -> None:
                 Write("main", (("delete", "returns", ((1,),)),)),
                 Evolve("main", (into,), "keep", "old", "both"),
                 Write("old", both),
+            ]
+        )
+    )
+
+
+def test_rows_that_only_follow_do_not_change_together() -> None:
+    """A lens over a masked clone stops where its source is reset to rows that do not fit."""
+    into = DecomposeInto("orders", "note", "returns", "id", ("city", "amount"))
+    fits = (("update", "orders", ((("id", 1), ("note", "7")),)),)
+    run(
+        Program(
+            [
+                TransformClone("main", "masked", (MaskKey("items", "id"),), "deferred"),
+                Write("main", fits),
+                Propagate(),
+                Evolve("masked", (into,), "to", "seen", "forward"),
+                Reset("main", 1),
+                Propagate(),
             ]
         )
     )

@@ -579,7 +579,10 @@ class CloneDerived(Step):
         if not all(can_answer(model, old) for old, _, _ in copied):
             return maybe(*GONE, IllegalSync)
         seen = replace(model, branches={**model.branches, self.name: model.branches[self.branch]})
-        return refused(RuleViolation) if _is_too_large(seen, copied) else DONE
+        try:
+            return refused(RuleViolation) if _is_too_large(seen, copied) else DONE
+        except (KeyError, ValueError):  # of what an object reads that is behind, now
+            return maybe(*GONE, IllegalSync)
 
     def call(self, db: livingdb.Database) -> Any:
         return db.branch(self.branch).clone(self.name, derived=True)
@@ -594,7 +597,7 @@ class CloneDerived(Step):
             is_by_hash = isinstance(new.definition, BoundChanges) and (
                 "Normalize" in new.definition.kinds
             )
-            if not can_answer(model, old):
+            if not (can_answer(model, old) and can_answer(seen, new)):
                 moved.add(new.target)
                 continue
             made = like[new.target] = _keyed_as(model, old, new, answer_of(seen, new))

@@ -7,13 +7,15 @@ the winning side, of the base, or the default.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import InvalidData, NotFound, RuleViolation
+from livingdb.evolution.changes.mask_column import MaskColumn
 from livingdb.evolution.changes.reorder_columns import ReorderColumns
+from livingdb.evolution.equal_changes import remade_columns
 from livingdb.evolution.lift import Lifter
 from livingdb.evolution.merge_schemas import (
     Histories,
@@ -25,15 +27,17 @@ from livingdb.evolution.merge_schemas import (
 )
 from livingdb.evolution.plan import changed_tables, definitions_of
 from livingdb.evolution.rebuild_table import can_rebuild, rebuild_table
+from livingdb.evolution.replay_schema import replay
 from livingdb.evolution.schema_change import SchemaChange, Schemas
 from livingdb.evolution.schema_elements import table_key
-from livingdb.evolution.schema_history import fork_of, schema_history, visible_schemas
+from livingdb.evolution.schema_history import schema_history, settled_fork, visible_schemas
 from livingdb.graph.ancestry import common_ancestors
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.merge import MergeBase, merge_base
 from livingdb.graph.names import is_hidden
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Version
+from livingdb.tables.recipe import Definition
 
 __all__ = ["AlignedSides", "align_schemas"]
 
@@ -75,7 +79,7 @@ def align_schemas(
             "masked shares no history with what it is made of, and is not merged; insert its rows"
         )
     mine, yours = tables_of(graph, ours), tables_of(graph, theirs)
-    fork = fork_of(graph, common[0], ours, theirs)
+    fork = settled_fork(graph, lifter, common[0], ours, theirs)
     if fork is None or not any(lifter.schema_changes_between(fork, row) for row in (ours, theirs)):
         return AlignedSides(merge_base(graph, ours, theirs, staging), mine, yours)
     schemas = [visible_schemas(graph, row) for row in common]
@@ -86,6 +90,8 @@ def align_schemas(
     in_base, in_ours, in_theirs = (
         schema_history(graph, lifter, fork, row) for row in (common[0], ours, theirs)
     )
+    if common == [ours]:  # which has done nothing since that could be in conflict
+        on_conflict = "theirs"
     work = _Alignment(
         graph, lifter, base, mine, yours, (in_base, in_ours, in_theirs), on_conflict, staging
     )
@@ -111,16 +117,24 @@ class _Alignment:
         )  # fmt: skip
         merged = merge_schemas(schemas, self.made)
         conflicts = list(merged.conflicts) or self._broken_rows(merged) or self._losses(merged)
-        left = [one for one in conflicts if one.winner(self.on_conflict) is None]
-        if left:
-            return AlignedSides(self.base, self.ours, self.theirs, conflicts=left)
-        losing = losing_changes(conflicts, self.on_conflict)
-        if any(losing):
-            return self._aligned_without(merge_kept(schemas, self.made, losing))
+        while True:
+            left = [one for one in conflicts if one.winner(self.on_conflict) is None]
+            if left:
+                return AlignedSides(self.base, self.ours, self.theirs, conflicts=left)
+            losing = losing_changes(conflicts, self.on_conflict)
+            lacking = self._lacking_sides(conflicts)
+            if not any(losing) and not lacking:
+                break
+            kept = merge_kept(schemas, self.made, losing)
+            known = {one.reason for one in conflicts}
+            broken = self._broken_rows(self._onto_kept_sides(kept, lacking))
+            if known.issuperset(one.reason for one in broken):
+                return self._aligned_without(kept, lacking)
+            conflicts += broken
         ours = self._after(self.ours, merged.onto_ours)
         known = {one.identity for one in self.made[0]}
         missing = [change for change in merged.onto_ours if change.identity not in known]
-        base = self._after(self._after(self.base.tables, merged.base_to_ours), missing)
+        base = self._base_after([*merged.base_to_ours, *missing], merged)
         theirs = self._in_order_of(ours, self._after(self.theirs, merged.onto_theirs))
         return self._result(ours, theirs, self._in_order_of(ours, base), merged.onto_ours)
 
@@ -209,8 +223,9 @@ class _Alignment:
 
     def _losses(self, merged: SchemaMerge) -> list[SchemaConflict]:
         """What one side did to rows that the changes of the other leave no place for."""
-        of_ours = self._after(self.base.tables, merged.base_to_ours)
-        of_theirs = self._after(self.base.tables, merged.base_to_theirs)
+        own, other = (replace(merged, tables=self._schemas(t)) for t in (self.ours, self.theirs))
+        of_ours = self._base_after(merged.base_to_ours, own)
+        of_theirs = self._base_after(merged.base_to_theirs, other)
         found = []
         for base, side, changes, is_theirs in (
             (of_theirs, self.theirs, merged.onto_theirs, True),
@@ -239,41 +254,97 @@ class _Alignment:
 
     # --- where a change does not count -----------------------------------------------------------
 
-    def _aligned_without(self, kept: SchemaMerge) -> AlignedSides:
+    def _base_after(self, changes: Sequence[SchemaChange], merged: SchemaMerge) -> Tables:
+        """The base after changes; rebuilt, where its rows are not those that a side made fit."""
+        try:
+            return self._after(self.base.tables, changes)
+        except InvalidData:
+            return self._rebuilt(0, merged, {})
+
+    def _lacking_sides(self, conflicts: Iterable[SchemaConflict]) -> set[int]:
+        """The places of sides that are to have what an earlier merge left out, or rows forbid."""
+        found = set()
+        for one in conflicts:
+            is_ours = one.winner(self.on_conflict) == "ours"
+            if not one.is_loss and not (one.theirs if is_ours else one.ours):
+                found.add(2 if is_ours else 1)
+        return found
+
+    def _onto_kept_sides(self, kept: SchemaMerge, lacking: Collection[int]) -> SchemaMerge:
+        """What is kept, with the changes of those sides alone that are not rebuilt."""
+        return replace(
+            kept,
+            onto_ours=() if kept.taken_back or 1 in lacking else kept.onto_ours,
+            onto_theirs=() if kept.left_out or 2 in lacking else kept.onto_theirs,
+        )
+
+    def _aligned_without(self, kept: SchemaMerge, lacking: Collection[int]) -> AlignedSides:
         """The three sides in the schema that has the changes of both but some."""
-        base = self._after(self.base.tables, kept.base_to_ours)
-        others = (self.theirs, self.base.tables), (self.ours, self.base.tables)
-        if kept.taken_back:
-            mine = self._rebuilt(self.ours, kept.tables, base, others[0])
+        if kept.is_base_other:
+            base = self._rebuilt(0, kept, {})
+        else:
+            base = self._base_after(kept.base_to_ours, kept)
+        if kept.taken_back or 1 in lacking:
+            mine = self._rebuilt(1, kept, base)
         else:
             mine = self._after(self.ours, kept.onto_ours)
-        if kept.leaves_out_theirs:
-            yours = self._rebuilt(self.theirs, kept.tables, base, others[1])
+        if kept.left_out or 2 in lacking:
+            yours = self._rebuilt(2, kept, base)
         else:
             yours = self._in_order_of(mine, self._after(self.theirs, kept.onto_theirs))
         found = self._result(mine, yours, self._in_order_of(mine, base), kept.onto_ours)
         return replace(found, taken_back=kept.taken_back)
 
-    def _rebuilt(
-        self, tables: Tables, target: Schemas, base: Tables, others: Sequence[Tables]
-    ) -> Tables:
-        """Tables of a side in another schema: as they are, rebuilt, or as if it left them alone."""
+    def _rebuilt(self, side: int, kept: SchemaMerge, base: Tables) -> Tables:
+        """Tables of a side in the schema of what is kept, by its place among the histories.
+
+        They are as they are, rebuilt, or as if the side had left them alone.  What the other side
+        masks is masked, and what changes gave columns that do not count is none of their values.
+        """
+        sides = [self.base.tables, self.ours, self.theirs]
+        others = [tables for place, tables in enumerate(sides) if place not in (0, side)]
+        gone = kept.taken_back | kept.left_out
+        tables, remade = self._masked(sides[side], side, gone)
+        remade |= remade_columns(self.made[side], gone)
         own = self._by_key(tables)
-        elsewhere = [self._by_key(side) for side in others]
+        elsewhere = [self._by_key(other) for other in (*others, base)]
         found = {name: version for name, version in tables.items() if is_hidden(name)}
-        for name, definition in target.items():
+        for name, definition in kept.tables.items():
             key = table_key(name, definition)
             version = own.get(key)
-            if version is None or not can_rebuild(self.graph, version, definition):
-                found[name] = base[name]
+            is_key_remade = any(column.id in remade for column in definition.schema.key_columns)
+            if version is None or is_key_remade or not can_rebuild(self.graph, version, definition):
+                found[name] = base.get(name) or self._empty(definition)
                 continue
-            if self.graph.versions.definition(version).is_alike(definition):
+            is_remade = any(column.id in remade for column in definition.schema.columns)
+            if not is_remade and self.graph.versions.definition(version).is_alike(definition):
                 found[name] = version
                 continue
-            more = [side[key] for side in elsewhere if key in side]
-            found[name] = rebuild_table(self.graph, version, definition, more, self.staging)
+            more = [each[key] for each in elsewhere if key in each]
+            found[name] = rebuild_table(self.graph, version, definition, more, self.staging, remade)
             self.versions.append(found[name])
         return found
+
+    def _empty(self, definition: Definition) -> Version:
+        """A table without rows."""
+        made = self.graph.versions.create(definition, [], self.staging.sink)
+        self.versions.append(made)
+        return made
+
+    def _masked(
+        self, tables: Tables, side: int, gone: Collection[str]
+    ) -> tuple[Tables, frozenset[str]]:
+        """Tables of a side under the masks of the other, and columns that those cannot be made of.
+
+        `gone` are changes that do not count.
+        """
+        known = {one.identity for made in (self.made[0], self.made[side]) for one in made}
+        there = [one for place in {1, 2} - {side} for one in self.made[place]]
+        there = list({one.identity: one for one in there}.values())
+        masks = [one for one in there if isinstance(one.change, MaskColumn)]
+        done = replay(masks, self._schemas(tables), known | set(gone))
+        failed = remade_columns(there, {one.identity for one, _ in done.failed})
+        return self._after(tables, done.changes), failed
 
     def _by_key(self, tables: Tables) -> dict[str, Version]:
         return {table_key(n, d): tables[n] for n, d in self._schemas(tables).items()}

@@ -85,7 +85,7 @@ class LensCarrier:
         shared = self._shared_versions(sync, source, graph.tables(head))
         if shared:
             details = {**_edge_details(sync, source, is_right), "rows": {}}
-            return Carried(self._intent(source, branch, head, shared, details))
+            return Carried(self._intent(sync, source, branch, head, shared, details))
         tables = whole_tables(tables_of(graph, head))
         try:
             if self._changes_schema(sync, source, tables):
@@ -105,7 +105,7 @@ class LensCarrier:
             return None if spec is None else Carried(None, tables, spec=spec)
         narrow = {n: change for n, change in changes.items() if isinstance(change, Delta)}
         details = {**_edge_details(sync, source, is_right), "rows": rows}
-        intent = self._intent(source, branch, head, made, details)
+        intent = self._intent(sync, source, branch, head, made, details)
         return Carried(intent, tables, deltas=narrow, row_images=images, spec=spec)
 
     def _shared_versions(
@@ -162,6 +162,7 @@ class LensCarrier:
 
     def _intent(
         self,
+        sync: SyncRow,
         source: BranchMove,
         branch: BranchRow,
         head: SnapshotRow,
@@ -169,13 +170,16 @@ class LensCarrier:
         details: Mapping[str, Any],
         made_between: Sequence[Version] = (),
     ) -> Intent:
+        """The snapshot of the target; behind a mask nothing is said but where it is from."""
+        is_masked = source.branch.id in sync.sources and self.lens(sync).conceals
+        message = f"follows {sync.ends[0]}" if is_masked else source.edge.message
         return Intent(
             (head,),
             (branch,),
             "propagate",
             "sync",
             source.edge.author,
-            source.edge.message,
+            message,
             made,
             {source.branch.name: source.address.hex()},
             details,
@@ -248,7 +252,7 @@ class LensCarrier:
             "snapshot": source.address.hex(),
         }
         details = {**_edge_details(sync, source, True), "reason": "SCHEMA_CHANGED", "rows": {}}
-        intent = self._intent(source, branch, head, differing, details, between)
+        intent = self._intent(sync, source, branch, head, differing, details, between)
         own = self._changes_there(source, held, whole)
         if own:
             details["changes"] = [item.to_json() for item in own]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +30,7 @@ from livingdb.derivation.source_positions import (
 from livingdb.derivation.stage_inputs import DeltaCache
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError, MaskKeyMissing, NotFound
+from livingdb.evolution.masked_history import has_mask
 from livingdb.graph.draft import Intent
 from livingdb.graph.edge_ends import SYNC, SYNC_ID
 from livingdb.graph.graph import Graph
@@ -187,7 +188,6 @@ class ViewCarrier:
         self,
         sync: SyncRow,
         moved: Mapping[BranchId, BranchMove],
-        cause: Edge,
         deltas: DeltaCache,
         staging: Staging,
     ) -> Carried | None:
@@ -201,6 +201,7 @@ class ViewCarrier:
         then = source_positions(graph, head)
         at = {n: moved[n].address if n in moved else then[n] for n in view.branches}
         names = {number: row.name for number, row in rows.items()}
+        cause = _cause(view, moved)
         said = cause.author, cause.message
         sources = positions_by_name(at, names)
         rebound = view
@@ -342,6 +343,14 @@ class ViewCarrier:
                 new = source_versions(graph, view, at)[name] if known is None else known
             found[name] = RefreshInput(before[name], new)
         return found
+
+
+def _cause(view: View, moved: Mapping[BranchId, BranchMove]) -> Edge:
+    """What led to the next version: behind a mask nothing is said of it but where it is from."""
+    move = next(moved[branch] for branch in view.branches if branch in moved)
+    if view.what == "clone" and has_mask(view.changes):
+        return replace(move.edge, message=f"follows {move.branch.name}")
+    return move.edge
 
 
 def _is_other(move: BranchMove, view: View) -> bool:

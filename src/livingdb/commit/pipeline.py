@@ -28,7 +28,7 @@ from livingdb.commit.carry_lens import LensCarrier
 from livingdb.commit.check_proposal import check_proposal
 from livingdb.commit.follow_later import Followers
 from livingdb.commit.proposal import BranchMove, Proposal
-from livingdb.commit.schema_line import forwarded_move, line_to_draft
+from livingdb.commit.schema_line import forwarded_move, line_to_draft, unmasked_by_drafts
 from livingdb.commit.settle import Settler
 from livingdb.commit.stop_sync import pair_in_step, without_hidden_drafts
 from livingdb.commit.sync_order import rank_syncs
@@ -193,6 +193,8 @@ class Pipeline:
                     graph, branch, draft, made_changes=made, is_checked=proposal.is_checked
                 ),
                 line=proposal.line or line_to_draft(graph, branch, own[: number + 1]),
+                remasked=proposal.remasked
+                or unmasked_by_drafts(graph, self.lifter, branch, own[: number + 1]),
             )
             for number, draft in enumerate(own)
             for branch in draft.intent.moves
@@ -330,7 +332,7 @@ class _Work:
             from livingdb.derivation.stage_inputs import DeltaCache
 
             self._deltas = DeltaCache(columns=self._views.views(self.epoch).columns)
-        return self._views.carry(sync, self.moved, self._cause, self._deltas, self.staging)
+        return self._views.carry(sync, self.moved, self._deltas, self.staging)
 
     def _source(self, sync: SyncRow, branch: BranchRow) -> BranchMove:
         ends = [end for end in (*sync.sources, sync.target) if end != branch.id]
@@ -386,7 +388,7 @@ class _Work:
             images = (carried.deltas, carried.row_images) if is_as_made else ({}, {})
             known = held, overlay_tables(held, tables), *images
         ends = {*sync.sources, sync.target} - {branch.id}
-        made = [self.moved[end].made_changes for end in ends if end in self.moved]
+        sources = [self.moved[end] for end in ends if end in self.moved]
         is_evolved = bool(carried.schema_changes) or carried.brings_rows
         move = BranchMove.by_draft(
             self.graph,
@@ -394,10 +396,12 @@ class _Work:
             draft,
             carried.schema_changes,
             known,
-            frozenset().union(*made),
+            frozenset().union(*(source.made_changes for source in sources)),
             is_checked=sync.kind == "schema_change" and not is_evolved,
             brings_rows=carried.brings_rows,
         )
+        remasked = frozenset().union(*(source.remasked for source in sources))
+        move = replace(move, remasked=remasked) if remasked else move
         self.moved[branch.id] = move
         self._reach(move)
 

@@ -78,6 +78,8 @@ class Proposal:
     """What becomes of those, if it is not for them to say."""
     line: Sequence[MadeChange] = ()
     """What happened to the schema of what its snapshot follows, since the one before it."""
+    remasked: frozenset[str] = frozenset()
+    """The columns of that which were masked then and are not now, or are now, by their ids."""
 
     def is_outdated(self, graph: Graph) -> bool:
         """Whether a branch that it moves is not where it was seen."""
@@ -135,6 +137,8 @@ class BranchMove:
     """What happened to its schema on the way there, where that is more than one step."""
     brings_rows: bool = False
     """Whether other rows come with the schema changes: it follows several steps at once."""
+    remasked: frozenset[str] = frozenset()
+    """The columns, by their ids, that are masked where it was and not where it is to be, or so."""
 
     @classmethod
     def by_draft(
@@ -199,7 +203,7 @@ class BranchMove:
     @property
     def is_evolved(self) -> bool:
         """Whether schema changes lead there, also ones that leave the definitions as they are."""
-        return bool(self.schema_changes or self.line)
+        return bool(self.schema_changes or self.line or self.remasked)
 
     @property
     def is_schema_alone(self) -> bool:

@@ -331,6 +331,8 @@ def _current_names(
             wrong.append(f"{name} has another type")
         elif (table, after.name) in change.masked:
             wrong.append(f"{name} is masked")
+        elif after.id in change.move.remasked:
+            wrong.append(f"{name} is not masked as it was")
         else:
             titles[name] = after.name
     if wrong:

@@ -29,6 +29,7 @@ from livingdb.derivation.source_positions import (
 )
 from livingdb.derivation.view import View
 from livingdb.errors import NotFound, RuleViolation, TransactionConflict
+from livingdb.evolution.masked_history import remasked_columns
 from livingdb.evolution.schema_elements import MadeChange
 from livingdb.evolution.schema_history import line_between
 from livingdb.graph.catalog_changes import NewRun
@@ -247,24 +248,29 @@ class _Refresh:
         intent = version_intent(
             view, sync.id, result, (head,), (target,), at, names, self.author, text
         )
+        line, remasked = self._line_between(view, then, at)
         return Proposal(
             [intent],
             changes=[self._done(result)],
             actions=judged.warnings,
-            line=self._line_between(view, then, at),
+            line=line,
+            remasked=remasked,
         )
 
-    def _line_between(self, view: View, then: At, at: At) -> Sequence[MadeChange]:
-        """What happened to the schema of what a clone follows."""
+    def _line_between(
+        self, view: View, then: At, at: At
+    ) -> tuple[Sequence[MadeChange], frozenset[str]]:
+        """What happened to the schema of what a clone follows, and to the masks there."""
         if view.what != "clone":
-            return ()
-        (branch,), graph = view.branches, self.pipeline.graph
+            return (), frozenset()
+        (branch,), graph, lifter = view.branches, self.pipeline.graph, self.pipeline.lifter
         ends = [graph.snapshots.find(places[branch]) for places in (then, at) if branch in places]
         if len(ends) != 2 or ends[0] is None or ends[1] is None:
-            return ()
-        if not self.pipeline.lifter.made_between(ends[0], ends[1]):
-            return ()
-        return line_between(graph, self.pipeline.lifter, ends[0], ends[1])
+            return (), frozenset()
+        remasked = remasked_columns(graph, lifter, ends[0], ends[1])
+        if not lifter.made_between(ends[0], ends[1]):
+            return (), remasked
+        return line_between(graph, lifter, ends[0], ends[1]), remasked
 
     def outcome(self, row: SnapshotRow) -> Outcome:
         """What was done, once it is stored."""

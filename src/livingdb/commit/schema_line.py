@@ -10,6 +10,7 @@ from livingdb.commit.proposal import BranchMove
 from livingdb.errors import LivingDBError
 from livingdb.evolution.equal_changes import unified_changes
 from livingdb.evolution.lift import Lifter
+from livingdb.evolution.masked_history import masked_columns, remasked_columns
 from livingdb.evolution.merge_schemas import own_changes
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.evolution.schema_elements import MadeChange
@@ -19,6 +20,7 @@ from livingdb.evolution.schema_history import (
     made_between,
     made_of,
     schema_history,
+    settled_fork,
     visible_schemas,
 )
 from livingdb.graph.ancestry import is_ancestor
@@ -26,7 +28,7 @@ from livingdb.graph.draft import Draft, HeadMove
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 
-__all__ = ["forwarded_move", "line_to_draft"]
+__all__ = ["forwarded_move", "line_to_draft", "unmasked_by_drafts"]
 
 
 def line_to_draft(graph: Graph, branch: BranchRow, drafts: Sequence[Draft]) -> Sequence[MadeChange]:
@@ -54,9 +56,23 @@ def line_to_draft(graph: Graph, branch: BranchRow, drafts: Sequence[Draft]) -> S
     return [*made, *made_between(graph, head, head, made[-1].after, now)] if made else ()
 
 
+def unmasked_by_drafts(
+    graph: Graph, lifter: Lifter, branch: BranchRow, drafts: Sequence[Draft]
+) -> frozenset[str]:
+    """The columns, by their ids, whose masks are taken back where a branch goes to some drafts."""
+    gone = {change for draft in drafts for change in draft.record.edge.taken_back}
+    if not gone or not graph.syncs(branch.epoch):
+        return frozenset()
+    head = graph.snapshots.at(branch.head)
+    masks = masked_columns(graph, lifter, graph.snapshots.ancestor(head, 0), head)
+    return frozenset(column for mask, column in masks if mask in gone)
+
+
 def forwarded_move(graph: Graph, lifter: Lifter, move: HeadMove) -> BranchMove:
     """A branch that goes to a snapshot that is there, and the schema changes on the way."""
     found = BranchMove.to_snapshot(graph, move)
+    if graph.syncs(found.branch.epoch):
+        found = replace(found, remasked=remasked_columns(graph, lifter, found.head, move.to))
     if not is_ancestor(graph.snapshots, found.head, move.to):
         return found
     unified: Mapping[str, str] = {}
@@ -65,6 +81,7 @@ def forwarded_move(graph: Graph, lifter: Lifter, move: HeadMove) -> BranchMove:
     made = lifter.made_between(found.head, move.to)
     if fork is not None and fork != found.head:  # it takes the line of another side
         ends = (found.head, move.to)
+        fork = settled_fork(graph, lifter, *ends) or fork
         before, after = (schema_history(graph, lifter, fork, end) for end in ends)
         unified = unified_changes(before, after).ids
         line = own_changes(after, before)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from livingdb.alerts.outbox import label_of
+from livingdb.catalog.alerts import AlertRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import InvalidData, NotFound
+from livingdb.evolution.masked_history import Telling
 from livingdb.graph import ancestry as history
 from livingdb.graph.snapshot_columns import TIME, snapshot_columns
 
@@ -30,6 +33,12 @@ def system_table(database: Database, ref: str, name: str, arguments: Sequence[ob
         wanted = f"{least}" if least == most else f"{least} to {most}"
         raise InvalidData(f"livingdb.{name} takes {wanted} arguments, not {len(arguments)}")
     return make(database, ref, *arguments)
+
+
+def _telling(database: Database, ref: str) -> Telling:
+    """What is told through a ref: behind a mask, not what was said of what is before it."""
+    graph = database._graph
+    return Telling(graph, graph.resolve(ref).snapshot)
 
 
 def _log(database: Database, ref: str) -> pa.Table:
@@ -52,7 +61,7 @@ def _parents(database: Database, rows: Iterable[SnapshotRow]) -> list[list[str]]
 
 
 def _branches(database: Database, ref: str) -> pa.Table:
-    graph = database._graph
+    graph, telling = database._graph, _telling(database, ref)
     rows = graph.branches.all()
     heads = graph.snapshots.get_many({row.head for row in rows})
     return pa.table(
@@ -61,20 +70,21 @@ def _branches(database: Database, ref: str) -> pa.Table:
             "head": pa.array([heads[row.head].address.hex() for row in rows], pa.string()),
             "origin": pa.array([row.origin for row in rows], pa.string()),
             "time": pa.array([row.time for row in rows], pa.int64()).cast(TIME),
-            "message": pa.array([heads[row.head].message for row in rows], pa.string()),
+            "message": pa.array([telling.message(heads[row.head]) for row in rows], pa.string()),
         }
     )
 
 
 def _movements(database: Database, ref: str) -> pa.Table:
     """The log of each branch, newest first."""
+    telling = _telling(database, ref)
     lines = [(branch.name, move) for branch in database.branches() for move in branch.movements()]
     texts = {
         "branch": [name for name, _ in lines],
         "snapshot": [move.snapshot.id for _, move in lines],
         "operation": [move.operation for _, move in lines],
         "author": [move.author for _, move in lines],
-        "message": [move.message for _, move in lines],
+        "message": [move.message if telling.tells(move.snapshot._row) else "" for _, move in lines],
     }
     columns = {name: pa.array(values, pa.string()) for name, values in texts.items()}
     columns["position"] = pa.array([move.position for _, move in lines], pa.int64())
@@ -86,7 +96,9 @@ def _movements(database: Database, ref: str) -> pa.Table:
 def _edges(database: Database, ref: str) -> pa.Table:
     """Every edge: a snapshot and each of its parents, and a branch and what it was cloned from."""
     graph = database._graph
-    rows = list(graph.newest_snapshots())
+    telling = _telling(database, ref)
+    rows = telling.rows(graph.newest_snapshots())
+    by_number = {row.sequence: row for row in rows}
     addresses = {row.sequence: row.address.hex() for row in rows}
     lines: list[tuple[str | int | None, ...]] = [
         (addresses[parent], row.address.hex(), row.kind, None, row.author, row.time, row.message)
@@ -96,7 +108,8 @@ def _edges(database: Database, ref: str) -> pa.Table:
     began = graph.branches.first_movements()
     lines += [
         (addresses[b.origin_head], addresses[b.origin_head], "clone", b.name,
-         began[b.number].author, b.time, began[b.number].message)
+         began[b.number].author, b.time,
+         began[b.number].message if telling.tells(by_number[b.origin_head]) else "")
         for b in graph.branches.all()
         if b.origin_head is not None
     ]  # fmt: skip
@@ -135,7 +148,7 @@ def _history(database: Database, ref: str, table: object, *key: object) -> pa.Ta
 
 
 def _alerts(database: Database, ref: str) -> pa.Table:
-    rows = database._graph.catalog.alerts.all()
+    rows = _told_alerts(database, ref)
     names = ("id", "sync", "event", "severity", "message", "state", "fingerprint")
     columns = {name: [getattr(row, name) for row in rows] for name in names}
     times = pa.array([row.time for row in rows], pa.int64()).cast(TIME)
@@ -151,14 +164,27 @@ def _alerts(database: Database, ref: str) -> pa.Table:
     )
 
 
+def _told_alerts(database: Database, ref: str) -> list[AlertRow]:
+    """All alerts; behind a mask without what those say that are of branches before it."""
+    graph, telling = database._graph, _telling(database, ref)
+    rows = list(graph.catalog.alerts.all())
+    if telling.is_everything:
+        return rows
+    heads = graph.snapshots.get_many({branch.head for branch in graph.branches.all()})
+    told = {b.name for b in graph.branches.all() if telling.tells(heads[b.head])}
+    told |= {sync.name for sync in database.syncs() if sync.target in told}
+    return [row if row.sync in told else replace(row, message="", details={}) for row in rows]
+
+
 def _tags(database: Database, ref: str) -> pa.Table:
-    tags = database.tags()
+    tags, telling = database.tags(), _telling(database, ref)
+    messages = [telling.message(snapshot._row) for snapshot in tags.values()]
     return pa.table(
         {
             "name": pa.array(list(tags), pa.string()),
             "snapshot": pa.array([snapshot.id for snapshot in tags.values()], pa.string()),
             "time": pa.array([snapshot.time for snapshot in tags.values()], TIME),
-            "message": pa.array([snapshot.message for snapshot in tags.values()], pa.string()),
+            "message": pa.array(messages, pa.string()),
         }
     )
 

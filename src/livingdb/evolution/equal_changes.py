@@ -13,7 +13,15 @@ from livingdb.evolution.follow_names import follow_change
 from livingdb.evolution.schema_elements import MadeChange, effects_of, made_ids, unified_ids
 from livingdb.sql.expressions import Expression
 
-__all__ = ["Unified", "contradicting_values", "depends_on_order", "is_in_place", "unified_changes"]
+__all__ = [
+    "Unified",
+    "contradicting_values",
+    "depends_on_order",
+    "is_in_place",
+    "remade_columns",
+    "same_places",
+    "unified_changes",
+]
 
 _VALUES = {"AddColumn": ("up",), "RetypeColumn": ("up", "policy")}
 """The fields that say which values rows get, of changes whose other fields a schema shows."""
@@ -28,6 +36,17 @@ _READING = {"AddColumn": ("up",), "RetypeColumn": ("up",), "SplitTable": ("into"
 def is_in_place(one: MadeChange) -> bool:
     """Whether a change gives a column other values, and leaves it what it is."""
     return type(one.change).__name__ in _IN_PLACE
+
+
+def remade_columns(made: Sequence[MadeChange], some: Collection[str]) -> frozenset[str]:
+    """The ids of columns that some of the changes, by their ids, give other values in place."""
+    in_place = [one for one in made if one.identity in some and is_in_place(one)]
+    return frozenset(column for one in in_place for column in _changed_columns(one))
+
+
+def same_places(one: MadeChange, others: Sequence[MadeChange]) -> list[MadeChange]:
+    """The changes that give the column of one other values, too, in its place."""
+    return [o for o in others if is_in_place(o) and _changed_columns(o) & _changed_columns(one)]
 
 
 def contradicting_values(
@@ -137,7 +156,10 @@ def _read_columns(one: MadeChange) -> set[str]:
 
 
 def _masked_columns(one: MadeChange) -> set[str]:
-    if type(one.change).__name__ != "MaskColumn":
-        return set()
+    return _changed_columns(one) if type(one.change).__name__ == "MaskColumn" else set()
+
+
+def _changed_columns(one: MadeChange) -> set[str]:
+    """The id of the column that is given other values in its place."""
     table, name = getattr(one.change, "table"), getattr(one.change, "name")  # noqa: B009
     return {column.id for column in one.before[table].schema.columns if column.name == name}

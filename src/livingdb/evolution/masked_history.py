@@ -1,15 +1,20 @@
-"""Which snapshots lie behind a mask: nothing that it hides is to be told through them."""
+"""Which snapshots lie behind a mask, and what is masked on the way from one to another."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
+from livingdb.errors import LivingDBError
 from livingdb.evolution.changes.mask_column import MaskColumn
+from livingdb.evolution.lift import Lifter
+from livingdb.evolution.schema_change import SchemaChange
+from livingdb.evolution.schema_history import fork_of, made_of, visible_schemas
 from livingdb.graph.graph import Graph
 
-__all__ = ["has_mask", "is_behind_mask"]
+__all__ = ["Telling", "has_mask", "is_behind_mask", "masked_columns", "remasked_columns"]
 
 
 def has_mask(spec: object) -> bool:
@@ -22,9 +27,51 @@ def has_mask(spec: object) -> bool:
 def is_behind_mask(graph: Graph, rows: Iterable[SnapshotRow]) -> bool:
     """Whether the history of one of some snapshots begins with a mask, or with what is behind one.
 
-    A branch that is masked in place is not: what it held before is its own history.  What was made
-    of a snapshot that is gone may have been.
+    Nothing that the mask hides is to be told through those.  A branch that is masked in place is
+    not behind it: what it held before is its own history.  What was made of a snapshot that is
+    gone may have been.
     """
+    return _beginnings_told(graph, rows) is not None
+
+
+class Telling:
+    """What is told of snapshots through one of them: before a mask, not what was said of them.
+
+    A message may be the text of a statement, with values that the mask hides.
+    """
+
+    def __init__(self, graph: Graph, at: SnapshotRow):
+        self._graph = graph
+        self._told = _beginnings_told(graph, [at])
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether no mask is on the way to it."""
+        return self._told is None
+
+    def tells(self, row: SnapshotRow) -> bool:
+        """Whether it is told what was said of a snapshot."""
+        if self._told is None:
+            return True
+        return self._graph.snapshots.ancestor(row, 0).sequence in self._told
+
+    def message(self, row: SnapshotRow) -> str:
+        """What was said of a snapshot, if it is told."""
+        return row.message if self.tells(row) else ""
+
+    def rows(self, rows: Iterable[SnapshotRow]) -> list[SnapshotRow]:
+        """Snapshots with what is told of them."""
+        if self._told is None:
+            return list(rows)
+        return [replace(row, message=self.message(row)) for row in rows]
+
+
+def _beginnings_told(graph: Graph, rows: Iterable[SnapshotRow]) -> set[int] | None:
+    """Where the histories begin that lead to some snapshots with no mask in between.
+
+    None if there is no mask on the way to them.
+    """
+    is_masked = False
     seen: set[int] = set()
     waiting = list(rows)
     while waiting:
@@ -33,8 +80,58 @@ def is_behind_mask(graph: Graph, rows: Iterable[SnapshotRow]) -> bool:
             continue
         seen.add(first.sequence)
         edge = graph.record(first.address).edge
+        if has_mask(edge.details):
+            is_masked = True
+            continue
         sources = [graph.snapshots.find(Address(bytes.fromhex(at))) for at in edge.sources.values()]
-        if has_mask(edge.details) or None in sources:
-            return True
+        is_masked |= None in sources
         waiting += [source for source in sources if source is not None]
-    return False
+    return seen if is_masked else None
+
+
+def masked_columns(
+    graph: Graph, lifter: Lifter, since: SnapshotRow, head: SnapshotRow
+) -> set[tuple[str, str]]:
+    """The masks on the way to a later snapshot, and the columns that they are of: both by ids.
+
+    No key is asked for.  What a merge took back is none of them.
+    """
+    found: set[tuple[str, str]] = set()
+    for step in lifter.schema_changes_between(since, head):
+        edge = graph.record(step.address).edge
+        found = {(mask, column) for mask, column in found if mask not in edge.taken_back}
+        changes = [SchemaChange.from_json(item) for item in edge.details.get("changes", ())]
+        masks = [change.identity for change in changes if isinstance(change, MaskColumn)]
+        if not masks:
+            continue
+        assert step.first is not None
+        before = visible_schemas(graph, graph.snapshots.at(step.first))
+        try:
+            found |= {
+                (one.identity, one.before[one.change.table].schema.column(one.change.name).id)
+                for one in made_of(changes, before)
+                if isinstance(one.change, MaskColumn)
+            }
+        except LivingDBError:  # they were made on what a merge had left of that
+            found |= {(mask, column) for mask in masks for column in _column_ids(graph, step)}
+    return found
+
+
+def remasked_columns(
+    graph: Graph, lifter: Lifter, one: SnapshotRow, other: SnapshotRow
+) -> frozenset[str]:
+    """The columns, by their ids, that only one of two snapshots has masked, or another way.
+
+    Where the two share no history and one is behind a mask, that may be every column.
+    """
+    fork = fork_of(graph, one, other)
+    if fork is None:
+        is_masked = is_behind_mask(graph, (one, other))
+        return frozenset(_column_ids(graph, other) if is_masked else ())
+    here, there = (masked_columns(graph, lifter, fork, row) for row in (one, other))
+    return frozenset(column for _, column in here ^ there)
+
+
+def _column_ids(graph: Graph, row: SnapshotRow) -> Iterator[str]:
+    for known in visible_schemas(graph, row).values():
+        yield from (column.id for column in known.schema.columns)

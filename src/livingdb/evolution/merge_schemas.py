@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from livingdb.errors import LivingDBError
-from livingdb.evolution.equal_changes import Unified, unified_changes
+from livingdb.evolution.equal_changes import Unified, is_in_place, same_places, unified_changes
 from livingdb.evolution.replay_schema import replay
 from livingdb.evolution.schema_change import SchemaChange, Schemas
 from livingdb.evolution.schema_elements import (
@@ -101,7 +101,10 @@ class SchemaMerge:
     conflicts: Sequence[SchemaConflict] = ()
     taken_back: frozenset[str] = frozenset()
     """The ids of changes of ours that do not count."""
-    leaves_out_theirs: bool = False
+    left_out: frozenset[str] = frozenset()
+    """The ids of changes of theirs that do not count."""
+    is_base_other: bool = False
+    """Whether the base has made some of those, so that no changes lead from it to the schema."""
 
 
 def merge_schemas(schemas: ThreeSchemas, made: Histories) -> SchemaMerge:
@@ -232,12 +235,17 @@ def merge_kept(
     base, ours, theirs = schemas
     in_base, in_ours, in_theirs = made
     same = _Sameness.of(*made)
-    has_base = _identities(in_base) | same.changes
     no_ours, no_theirs = map(set, left_out)
     while True:
+        gone = no_ours | no_theirs
+        in_start = [one for one in in_base if one.identity not in gone]
+        start = base
+        if len(in_start) < len(in_base):
+            start = replay(in_start, in_base[0].before, ()).tables
+        has_base = _identities(in_start) | same.changes
         mine = [one for one in in_ours if one.identity not in no_ours]
         yours = [one for one in in_theirs if one.identity not in no_theirs]
-        first = replay(mine, base, has_base, aliases=same.ours.back)
+        first = replay(mine, start, has_base, aliases=same.ours.back)
         known = has_base | _identities(mine)
         second = replay(yours, first.tables, known, mine, same.theirs.back)
         no_ours |= {one.identity for one, _ in first.failed}
@@ -258,7 +266,8 @@ def merge_kept(
         (),
         second.tables,
         taken_back=frozenset(no_ours),
-        leaves_out_theirs=bool(no_theirs),
+        left_out=frozenset(no_theirs),
+        is_base_other=len(in_start) < len(in_base),
     )
 
 
@@ -298,7 +307,8 @@ def _against(one: MadeChange, others: Sequence[MadeChange]) -> tuple[MadeChange,
     for other in others:
         theirs = effects_of(other)
         said = {v for e, v in theirs.items() if e[2:] == ("name",) or len(e) == 1} - {None}
-        if effects.keys() & theirs.keys() or names & said:
+        is_masked_twice = not effects and is_in_place(one) and same_places(one, [other])
+        if effects.keys() & theirs.keys() or names & said or is_masked_twice:
             close.append(other)
         elif tables & touched_tables(other):
             near.append(other)

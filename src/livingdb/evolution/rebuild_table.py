@@ -6,7 +6,7 @@ row with the same key in other versions of the table, or else its default.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -35,16 +35,21 @@ def rebuild_table(
     definition: Definition,
     others: Sequence[Version],
     staging: Staging,
+    remade: frozenset[str] = frozenset(),
 ) -> Version:
-    """A version with the rows of another in this definition; missing values are those of others."""
+    """A version with the rows of another in this definition; missing values are those of others.
+
+    So are those of columns that are `remade`, by their ids.
+    """
     versions = graph.versions
     own = versions.definition(version).schema
+    known = {place: name for place, name in _names(own).items() if place[0] not in remade}
     usable = [other for other in others if can_rebuild(graph, other, definition)]
 
     def batches() -> Iterator[list[pa.Array]]:
         for batch in VersionSide(versions, {"": version}).scan(""):
             rows = pa.Table.from_batches([batch])
-            yield _columns(graph, rows, own, definition.schema, usable)
+            yield _columns(graph, rows, own, known, definition.schema, usable)
 
     return versions.create(definition, batches(), staging.sink)
 
@@ -53,10 +58,10 @@ def _columns(
     graph: Graph,
     rows: pa.Table,
     own: TableSchema,
+    known: Mapping[tuple[str, pa.DataType], str],
     schema: TableSchema,
     others: Sequence[Version],
 ) -> list[pa.Array]:
-    known = _names(own)
     found = []
     for column in schema.stored_columns:
         name = known.get((column.id, column.type))

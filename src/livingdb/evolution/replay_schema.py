@@ -10,7 +10,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from livingdb.errors import InvalidData, LivingDBError
-from livingdb.evolution.equal_changes import contradicting_values, depends_on_order, is_in_place
+from livingdb.evolution.equal_changes import (
+    contradicting_values,
+    depends_on_order,
+    is_in_place,
+    same_places,
+)
 from livingdb.evolution.follow_names import follow_change
 from livingdb.evolution.schema_change import SchemaChange, Schemas
 from livingdb.evolution.schema_elements import (
@@ -70,7 +75,8 @@ def _replay_one(one: MadeChange, rivals: Sequence[MadeChange], done: Replay) -> 
     if why is not None:
         done.failed.append((one, InvalidData(why)))
         return
-    if is_in_place(one) and rivals and is_made(one, done.tables):
+    # A mask of a key leaves the schema as it is: that it is made, others have to say.
+    if is_in_place(one) and same_places(one, rivals) and is_made(one, done.tables):
         why = contradicting_values(one, rivals, ())
         if why is not None:
             done.failed.append((one, InvalidData(why)))

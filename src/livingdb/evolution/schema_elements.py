@@ -147,9 +147,12 @@ def touched_tables(one: MadeChange) -> set[str]:
         table_key(name, known) for name, known in one.before.items()
         if known not in one.after.values()
     }  # fmt: skip
+    table = str(getattr(one.change, "table", ""))
+    own = {table_key(table, one.before[table])} if table in one.before else set()
     return (
         {element[0] for element in effects}
         | gone
+        | (own if not effects else set())
         | {str(value) for value in linked}
         | {table_key(name, one.before[name]) for name in _consulted(one)}
     )

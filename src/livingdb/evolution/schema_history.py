@@ -6,7 +6,7 @@ schema changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from livingdb.catalog.snapshots import SnapshotRow
@@ -28,6 +28,7 @@ __all__ = [
     "made_between",
     "made_of",
     "schema_history",
+    "settled_fork",
     "visible_schemas",
 ]
 
@@ -49,6 +50,40 @@ def fork_of(graph: Graph, *rows: SnapshotRow) -> SnapshotRow | None:
             return None
         found = last_common_position(graph.snapshots, found, row)
     return found
+
+
+def settled_fork(graph: Graph, lifter: Lifter, *rows: SnapshotRow) -> SnapshotRow | None:
+    """The newest of those since which nothing was taken back that was made before it."""
+    fork = fork_of(graph, *rows)
+    while fork is not None:
+        gone = {change for row in rows for change in _taken_back(graph, lifter, fork, row)}
+        made = _first_made(graph, lifter, fork, gone) if gone else None
+        if made is None or made.first is None:
+            break
+        fork = graph.snapshots.at(made.first)
+    return fork
+
+
+def _taken_back(
+    graph: Graph, lifter: Lifter, since: SnapshotRow, head: SnapshotRow
+) -> Iterator[str]:
+    """The ids of changes from before a snapshot that were taken back on the way from there."""
+    made: set[str] = set()
+    for step in lifter.schema_changes_between(since, head):
+        edge = graph.record(step.address).edge
+        yield from edge.taken_back - made
+        made.update(edge.change_ids)
+
+
+def _first_made(
+    graph: Graph, lifter: Lifter, upto: SnapshotRow, changes: Collection[str]
+) -> SnapshotRow | None:
+    """The first schema change of a line that has one of some changes."""
+    start = graph.snapshots.ancestor(upto, 0)
+    for step in lifter.schema_changes_between(start, upto):
+        if set(changes).intersection(graph.record(step.address).edge.change_ids):
+            return step
+    return None
 
 
 def schema_history(

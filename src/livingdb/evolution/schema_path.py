@@ -18,7 +18,7 @@ from livingdb.evolution.merge_schemas import own_changes, replay_changes
 from livingdb.evolution.plan import ChunkSink
 from livingdb.evolution.schema_change import SchemaChange, Schemas
 from livingdb.evolution.schema_elements import MadeChange, planned_tables, table_key
-from livingdb.evolution.schema_history import fork_of, schema_history, visible_schemas
+from livingdb.evolution.schema_history import schema_history, settled_fork, visible_schemas
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.tables.identity import recorded_change_id
 from livingdb.tables.index import Version
@@ -54,7 +54,7 @@ def find_schema_path(
     here, there = visible_schemas(graph, start), visible_schemas(graph, end)
     if here == there:
         return SchemaPath((), tables)
-    fork = fork_of(graph, start, end)
+    fork = settled_fork(graph, lifter, start, end)
     if fork is None:
         return SchemaPath((), tables, "the two share no history: tables are compared by name")
     tables = _by_later_names(tables, here, there)

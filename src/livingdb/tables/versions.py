@@ -119,11 +119,18 @@ class Versions:
         return version
 
     def relabel(self, version: Version, definition: Definition, sink: Sink) -> Version:
-        """A version with the same rows, of a table and columns of other identities."""
-        rows = self.tree_rows(version)
-        root = rows.root
-        if rows.tail is not None:
-            root = self.forest(version).edit(root, rows.tail, sink)
+        """A version with the same rows, of a table and columns of other identities.
+
+        It is never built upon what nobody stores.
+        """
+        near, forest = self.nearest_stored(version), self.forest(version)
+        if near is None or self.index.is_cached(near.address):
+            rows = self.rows(version)
+            names = [column.name for column in rows.schema.stored_columns]
+            root = forest.build((batch.columns for batch in rows.batches(names)), sink)
+        else:
+            rows = self._rows_over(near, version)
+            root = rows.root if rows.tail is None else forest.edit(rows.root, rows.tail, sink)
         return self.adopt(definition, root, self.count(version), sink)
 
     def derive(self, recipe: Derived, sink: Sink) -> Version:

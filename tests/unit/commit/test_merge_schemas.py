@@ -639,3 +639,93 @@ def test_a_rename_follows_a_column_to_other_tables(db: livingdb.Database, into: 
     db.branch(other).insert("large", {"id": [9], "town": ["x"], "amount": [9]})
     db.merge(other, into=into)
     assert target.table("small").schema.names == ["id", "place", "amount"]
+
+
+@pytest.mark.parametrize("winner", ["ours", "theirs"])
+@pytest.mark.parametrize("into", ["main", "dev"])
+def test_what_was_left_out_is_decided_again(db: livingdb.Database, into: str, winner: str) -> None:
+    """From either side: who has the change keeps it or loses it, who has it not gets it or not."""
+    main, dev = db.branch("main"), db.branch("dev")
+    main.update("orders", [{"id": 2, "city": "1000"}, {"id": 1, "city": "no number"}])
+    dev.update("orders", {"id": [1, 2], "city": [None, None]})
+    dev.evolve(RetypeColumn("orders", "city", "int"))
+    with pytest.raises(MergeConflict):
+        db.merge("dev", into="main")
+    db.merge("dev", into="main", on_conflict="ours")
+    assert [row["city"] for row in rows(main)] == ["no number", "1000", None]
+    dev.update("orders", {"id": [3], "city": [7]})
+    source = "dev" if into == "main" else "main"
+    with pytest.raises(MergeConflict, match="was left out by an earlier merge"):
+        db.merge(source, into=into)
+    db.merge(source, into=into, on_conflict=winner)
+    is_number = into == "dev" if winner == "ours" else source == "dev"
+    found = [row["city"] for row in rows(db.branch(into))]
+    assert {type(city) for city in found} <= {type(None), int if is_number else str}
+    assert str(found[2]) in ("7", "None")
+    assert db.check(deep=True).ok
+
+
+@pytest.mark.parametrize("winner", ["ours", "theirs"])
+def test_rows_that_do_not_fit_a_change_are_decided_about(
+    db: livingdb.Database, winner: str
+) -> None:
+    """The change is left out, or the rows have what the other side says; also among others."""
+    main, dev = db.branch("main"), db.branch("dev")
+    main.update("orders", [{"id": 1, "city": "no number"}, {"id": 2, "city": None}])
+    dev.update("orders", {"id": [1, 2], "city": ["5", None]})
+    dev.evolve([RetypeColumn("orders", "city", "int"), RenameColumn("orders", "amount", "sum")])
+    main.evolve(RenameColumn("orders", "amount", "total"))
+    db.merge("dev", into="main", on_conflict=winner)
+    found = {row["id"]: row for row in rows(main)}
+    if winner == "ours":
+        assert found[1] == {"id": 1, "city": "no number", "total": 1}
+    else:
+        assert found[1] == {"id": 1, "city": 5, "sum": 1}
+    assert db.check(deep=True).ok
+
+
+@pytest.mark.parametrize("winner", ["ours", "theirs"])
+def test_rows_that_both_sides_make_fit(db: livingdb.Database, winner: str) -> None:
+    """That those of what both come from do not is for a policy to decide, too."""
+    main, dev = db.branch("main"), db.branch("dev")
+    main.update("orders", {"id": [1, 2], "city": ["1", None]})
+    dev.update("orders", {"id": [1, 2], "city": ["1", None]})
+    dev.evolve(RetypeColumn("orders", "city", "int"))
+    main.update("orders", {"id": [3], "amount": [30]})
+    with pytest.raises(MergeConflict, match="does not fit"):
+        db.merge("dev", into="main")
+    db.merge("dev", into="main", on_conflict=winner)
+    number = "1" if winner == "ours" else 1
+    assert [(r["city"], r["amount"]) for r in rows(main)] == [(number, 1), (None, 2), (None, 30)]
+
+
+@pytest.mark.parametrize("into", ["main", "copy"])
+def test_what_was_taken_back_from_before_a_clone(db: livingdb.Database, into: str) -> None:
+    """A clone has a change that its origin lost to a merge since."""
+    main, dev = db.branch("main"), db.branch("dev")
+    main.evolve(RenameTable("orders", "sales"))
+    dev.evolve(RenameTable("orders", "deals"))
+    copy = main.clone("copy")
+    db.merge("dev", into="main", on_conflict="theirs")
+    copy.evolve(AddColumn("sales", "vat", "int"))
+    assert db.diff("main", "copy").notes == ()
+    for end in (into, "copy" if into == "main" else "main"):
+        db.merge("copy" if end == "main" else "main", into=end)
+        assert db.branch(end).tables() == ["deals"]
+        assert "vat" in rows(db.branch(end), "deals")[0]
+
+
+@pytest.mark.parametrize("winner", ["ours", "theirs"])
+def test_a_clone_goes_on_with_what_was_taken_back(db: livingdb.Database, winner: str) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    main.evolve(AddColumn("orders", "vat", "int", default=1))
+    dev.evolve(AddColumn("orders", "vat", "string", default="none"))
+    copy = main.clone("copy")
+    db.merge("dev", into="main", on_conflict="theirs")
+    copy.evolve(RenameColumn("orders", "vat", "tax"))
+    with pytest.raises(MergeConflict):
+        db.merge("copy", into="main")
+    db.merge("copy", into="main", on_conflict=winner)
+    db.merge("main", into="copy", on_conflict=winner)
+    assert rows(main) == rows(copy)
+    assert db.check(deep=True).ok

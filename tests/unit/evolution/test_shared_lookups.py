@@ -481,6 +481,28 @@ def test_a_part_that_is_there_is_followed(db: Database) -> None:
     assert is_sound(db)
 
 
+@pytest.mark.parametrize("is_keyed", [True, False])
+def test_a_row_that_the_source_has_otherwise_is_not_changed(db: Database, is_keyed: bool) -> None:
+    """What only follows changes nothing of what it reads, nor says otherwise."""
+    main = db.branch("main")
+    if is_keyed:
+        main.create_table("homes", {"id": "bigint", "city": "string", "zip": "string"}, key="id")
+        main.insert("homes", [{"id": 1, **OSLO}])
+        main.evolve(Decompose("orders", {"orders": ["amount"], "homes": ["city", "zip"]}),
+                    to="seen", sync="forward")  # fmt: skip
+    else:
+        main.evolve(Normalize("returns", ["city", "zip"], "homes"))
+        change = Normalize("orders", ["city", "zip"], "homes", on_update="fanout")
+        main.evolve(change, to="seen", sync="forward")
+    shown = rows(db.branch("seen"), "homes", "id", "city")
+    other = {"city": "OSLO", "zip": "1"}
+    main.update("orders", [{"id": 1, **other}, {"id": 2, **other}])
+    assert db.sync("seen").state == "detached"
+    assert "would have to change with them" in db.sync("seen").reason
+    assert rows(db.branch("seen"), "homes", "id", "city") == shown
+    assert is_sound(db)
+
+
 def test_a_row_and_a_lookup_row_change_together(tmp_path: Path) -> None:
     with livingdb.create(tmp_path / "shop.ldb") as db:
         main = db.branch("main")

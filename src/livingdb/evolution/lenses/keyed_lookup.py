@@ -97,6 +97,7 @@ class KeyedLookups(SharedLookups):
         keys = distinct_keys(self.wide[1], delta.before, delta.after)
         narrow = RowImages(held_rows(side, *self.narrow, keys), self.project(delta.after))
         images = compose_images(schema, base, updates)
+        self._check_together(lookup, images, wide)
         images = compose_images(schema, images, self._unused_rows(lookup, narrow, side, images))
         carried = {self.narrow[0]: narrow, name: images}
         return {table: made for table, made in carried.items() if made}

@@ -86,6 +86,7 @@ class SharedLookups(Lookups):
         changed = ChangedSide(side, {name: (schema, base)})
         carried = dict(self.split_images(delta, changed, outdated)) if delta else {}
         images = compose_images(schema, base, images_of(carried, name, schema))
+        self._check_together(lookup, images, wide)
         narrow = images_of(carried, *self.narrow)
         images = compose_images(schema, images, self._unused_rows(lookup, narrow, side, images))
         return {**carried, **({name: images} if images else {})}
@@ -163,6 +164,22 @@ class SharedLookups(Lookups):
         after = apply_images(schema, lookup.after, RowImages(empty_rows(schema), made))
         images = RowImages(pa.concat_tables([lookup.before, more]), after)
         return {name: images} if images else {}
+
+    def _check_together(self, lookup: RowImages, images: RowImages, wide: Side) -> None:
+        """`InvalidData` if lookup rows change by wide ones, and not with them on the old side."""
+        if self.on_update != FANOUT:
+            return
+        name, schema = self.lookup
+        rows = images.after
+        held = held_rows(wide, name, schema, rows.select(list(schema.key)))
+        known = align_rows(schema, keys_of(schema, rows), apply_images(schema, held, lookup))
+        torn = known.there & self._differ(known, rows)
+        if torn.any():
+            raise InvalidData(
+                f"table {name!r}: the row with the key {first_key(schema, rows, torn)} shares "
+                f"{', '.join(self.moved)} with rows of {self.wide[0]!r} that change, and would "
+                "have to change with them"
+            )
 
     def _is_among(self, rows: pa.Table, others: pa.Table) -> Mask:
         schema = self.lookup[1]

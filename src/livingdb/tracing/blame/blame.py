@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import LivingDBError
+from livingdb.evolution.masked_history import Telling
 from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot_columns import CHANGE_TYPES, snapshot_columns
 from livingdb.tables import ingest
@@ -53,7 +54,8 @@ def blame(graph: Graph, head: SnapshotRow, table: str, key: object, columns: boo
     else:
         found = {c.name: causes.blame(head, table, encoded, c.name) for c in cells}
     came = any(who.via.any() for who in found.values())
-    parts = [_blame_table(graph, named, who, name, came) for name, who in found.items()]
+    telling = Telling(graph, head)
+    parts = [_blame_table(telling, graph, named, who, name, came) for name, who in found.items()]
     return pa.concat_tables(parts)
 
 
@@ -108,7 +110,10 @@ def history(graph: Graph, head: SnapshotRow, table: str, key: object) -> pa.Tabl
     from livingdb.tracing.blame.row_history import history_through_changes
 
     events = history_through_changes(graph, head, table, keys)
-    found = graph.snapshots.get_many([event.snapshot for event in events])
+    rows_told = Telling(graph, head).rows(
+        graph.snapshots.get_many([event.snapshot for event in events]).values()
+    )
+    found = {row.sequence: row for row in rows_told}
     fields = [column.field.with_nullable(True) for column in schema.visible_columns]
     parts = []
     for event in events:
@@ -131,11 +136,16 @@ def _key_rows(key: object) -> object:
 
 
 def _blame_table(
-    graph: Graph, keys: Mapping[str, pa.Array], blamed: RowBlame, column: str | None, came: bool
+    telling: Telling,
+    graph: Graph,
+    keys: Mapping[str, pa.Array],
+    blamed: RowBlame,
+    column: str | None,
+    came: bool,
 ) -> pa.Table:
     numbers, places = np.unique(blamed.who, return_inverse=True)
     found = graph.snapshots.get_many(numbers.tolist())
-    about = snapshot_columns([found[number] for number in numbers.tolist()])
+    about = snapshot_columns(telling.rows(found[number] for number in numbers.tolist()))
     taken = pa.array(places)
     told: dict[str, pa.Array] = {}
     if column is not None:

@@ -16,6 +16,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.derivation.view import View
 from livingdb.errors import LivingDBError
+from livingdb.evolution.masked_history import Telling
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.ancestry import first_parents
 from livingdb.graph.edge_ends import AT, source_names
@@ -37,7 +38,7 @@ _FAR = 1_000
 
 def provenance(graph: Graph, row: SnapshotRow, branch: BranchRow | None) -> Provenance:
     """The tree of what made a snapshot; `branch`, if it was asked for as the head of one."""
-    return Provenance(_Search(graph, branch).tree(row))
+    return Provenance(_Search(graph, row, branch).tree(row))
 
 
 @dataclass
@@ -51,8 +52,9 @@ class _Draft:
 
 
 class _Search:
-    def __init__(self, graph: Graph, branch: BranchRow | None):
+    def __init__(self, graph: Graph, asked: SnapshotRow, branch: BranchRow | None):
         self._graph = graph
+        self._telling = Telling(graph, asked)
         self._causes = Causes(graph)
         self._heads: dict[int, list[str]] = {}
         self._tags: dict[int, list[str]] = {}
@@ -169,7 +171,7 @@ class _Search:
             edge.operation,
             row.author,
             to_datetime(row.time),
-            row.message,
+            self._telling.message(row),
             role,
             tuple(self._heads.get(row.sequence, ())),
             tuple(self._tags.get(row.sequence, ())),

@@ -126,8 +126,8 @@ def test_lineage(
     found = db.lineage("clone.customers", row["id"])
     (behind,) = found["customers"].to_pylist()
     assert (behind["city"], "id" in behind) == ("Moss", False)
-    blamed = {r["id"]: r["message"] for r in db.blame("clone", "customers").to_pylist()}
-    assert blamed[row["id"]] == "moved"
+    blamed = {r["id"]: r for r in db.blame("clone", "customers").to_pylist()}[row["id"]]
+    assert (blamed["snapshot"], blamed["message"]) == (main.head.id, "")
     places = [place for place in db.whereabouts("customers", 4) if place.name == "clone"]
     assert [(place.key, place.masked) for place in places] == [({"id": row["id"]}, ("id",))]
     forget_keys(monkeypatch)
