@@ -36,7 +36,6 @@ from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import check_branch, is_hidden
 from livingdb.graph.rules import check_new_sync
-from livingdb.graph.sync_groups import schema_syncs
 
 __all__ = [
     "EvolveRequest",
@@ -115,7 +114,7 @@ def evolve(pipeline: Pipeline, branch: str, wish: EvolveRequest) -> SnapshotRow:
         is_each = wish.sync != "none"  # what lies between has branches of its own
         stages = apply_changes(graph, plan, tables, attempt.staging, each_stage=is_each)
         # Syncs of schema changes stay with the schema.
-        kept = () if wish.keep is None else schema_syncs(graph, row, of_branch=True)
+        kept = () if wish.keep is None else graph.syncs(row.epoch).schema_syncs_of(row.id)
         intents = _intents(graph, row, head, wish, stages)
         made = _branches_and_syncs(graph, row, head, wish, len(intents))
         return Proposal(
@@ -212,7 +211,7 @@ def _branches_and_syncs(
         old, new = _SyncEnd(row.id, row.name, head), _SyncEnd(other.id, other.name, last)
         moved: list[MovedSync] = []
     elif wish.keep is not None:
-        kept = schema_syncs(graph, row, of_branch=True)
+        kept = graph.syncs(row.epoch).schema_syncs_of(row.id)
         # So does where the branch has been since, which is what the other side was in step with.
         log_of = (row, min(sync.time for sync in kept)) if kept else None
         other = NewBranch(wish.keep, head, row.name, "keep", log_of)
@@ -271,7 +270,7 @@ def _new_sync(change: SchemaChange, wish: EvolveRequest, old: _SyncEnd, new: _Sy
 
 def refuse_kept_syncs(graph: Graph, row: BranchRow) -> None:
     """`RuleViolation` for a sync that cannot follow; what only reads the branch can."""
-    for sync in schema_syncs(graph, row, of_branch=True):
+    for sync in graph.syncs(row.epoch).schema_syncs_of(row.id):
         if sync.direction == "forward" and row.id in sync.sources:
             continue
         raise RuleViolation(
