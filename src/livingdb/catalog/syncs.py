@@ -280,7 +280,16 @@ class ActiveSyncs(tuple[SyncRow, ...]):
 
     def schema_syncs_from(self, branch: BranchId) -> list[tuple[SyncRow, BranchId]]:
         """Those of schema changes that a change of a branch goes along, and where to."""
-        return [(s, far) for s in self.schema_syncs_of(branch) for far in s.far_ends(branch)]
+        known = self._from.get(branch)
+        if known is None:
+            known = [(s, far) for s in self.schema_syncs_of(branch) for far in s.far_ends(branch)]
+            self._from[branch] = known
+        return known
+
+    @cached_property
+    def _from(self) -> dict[BranchId, list[tuple[SyncRow, BranchId]]]:
+        """What `schema_syncs_from` has given."""
+        return {}
 
     @cached_property
     def _by_branch(self) -> Mapping[BranchId, list[SyncRow]]:

@@ -198,9 +198,14 @@ class TableSchema:
         return KeyCodec([column.type for column in self.key_columns], self.nullable_keys)
 
     @cached_property
+    def limited_columns(self) -> frozenset[str]:
+        """The columns that take text up to a length only."""
+        return frozenset(column.name for column in self.columns if column.limit is not None)
+
+    @property
     def has_conditions(self) -> bool:
         """Whether rows have to satisfy a check or keep to a limit."""
-        return bool(self.checks) or any(column.limit is not None for column in self.columns)
+        return bool(self.checks or self.limited_columns)
 
     def require_key(self) -> None:
         """`Unsupported` if rows cannot be named by their key, because part of it is hidden."""
