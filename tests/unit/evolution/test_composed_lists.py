@@ -166,6 +166,34 @@ def test_what_does_not_compose_stays_apart(
     db.branch("old").update("t", [{"id": 1, "a": 8, "b": 0.125}])
 
 
+def test_changes_of_several_tables(db: livingdb.Database) -> None:
+    main = db.branch("main")
+    main.create_table("u", {"id": "bigint", "n": "int"}, key="id")
+    main.insert("u", [{"id": 1, "n": 1}])
+    changes = [
+        VAT,
+        RenameColumn("u", "n", "m"),
+        RenameColumn("t", "vat", "rate"),
+        AddColumn("u", "filled", "int", computed="coalesce(m, 0)"),
+        DropColumn("t", "s"),
+    ]
+    main.evolve(changes, keep="old", sync="both")
+    old = db.branch("old")
+    assert hidden(db) == 0
+    with old.transaction() as tx:
+        tx.update("t", [{"id": 1, "b": 9.0, "s": "here"}])
+        tx.upsert("u", [{"id": 1, "n": 5}, {"id": 2, "n": 6}])
+    assert main.table("t").get(1) == {"id": 1, "a": 1, "b": 9.0, "rate": 0.25}
+    assert main.table("u").get(1) == {"id": 1, "m": 5, "filled": 5}
+    main.update("u", [{"id": 2, "m": 7}])
+    main.delete("t", [0])
+    assert (old.table("u").get(2)["n"], old.table("t").get(0)) == (7, None)
+    assert old.table("t").get(1)["s"] == "here"
+    assert "main.u: 1 row" in str(db.forward_lineage("old", "u", 1))
+    assert str(db.forward_lineage("old", "u", 1)).count("row") == 1
+    assert list(db.lineage("main.u", key=2)) == ["u"]
+
+
 def test_what_follows_a_list(db: livingdb.Database) -> None:
     """Retiring, stopping and going on, lineage and pictures over a sync of several changes."""
     main = db.branch("main")

@@ -1,4 +1,4 @@
-"""SeveralChanges: changes of one table that rows cross together; what a sync of a list goes by."""
+"""SeveralChanges: changes that rows cross together; what a sync of a list goes by."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from livingdb.errors import InvalidData
-from livingdb.evolution.lenses.column_lens import ColumnLens
-from livingdb.evolution.lenses.composed_lens import ComposedLens, composes
+from livingdb.evolution.lenses.composed_lens import compose, composes
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.schema_change import SchemaChange, Schemas
 from livingdb.tables.identity import new_id
@@ -56,7 +55,7 @@ class SeveralChanges(SchemaChange):
             lenses.append(lens)
         if not composes(lenses):
             raise InvalidData(f"these changes are not made in one step: {self.title}")
-        return ComposedLens([lens for lens in lenses if isinstance(lens, ColumnLens)])
+        return compose(lenses)
 
 
 def as_one(changes: Sequence[SchemaChange]) -> SchemaChange:

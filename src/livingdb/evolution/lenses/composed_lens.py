@@ -1,4 +1,4 @@
-"""Several changes of one table as one lens: rows cross all of them in one pass.
+"""Several changes as one lens: rows of a table cross all of its changes in one pass.
 
 Between two changes there is no third side that would remember anything: what a row was there is put
 together of the columns that the ends hold.  A column that neither end has, and that changes of rows
@@ -7,19 +7,28 @@ have to do with, stands in the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import pyarrow as pa
 
 from livingdb.evolution.lenses.column_lens import ColumnLens
-from livingdb.evolution.lenses.lens import DIRECTIONS, Follower, Lens, Verdicts
-from livingdb.evolution.lenses.row_alignment import AlignedRows
+from livingdb.evolution.lenses.lens import (
+    DIRECTIONS,
+    Expected,
+    Follower,
+    Lens,
+    RowMap,
+    Side,
+    TableImages,
+    Verdicts,
+)
+from livingdb.evolution.lenses.row_alignment import AlignedRows, Mask
 from livingdb.evolution.lenses.row_lens import CarriedRows, RowLens, TouchedRows
 from livingdb.tables.batches import flat
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["ComposedLens", "composable_runs", "composes"]
+__all__ = ["composable_runs", "compose", "composes"]
 
 Carry = Callable[[ColumnLens, TouchedRows], CarriedRows]
 
@@ -36,15 +45,33 @@ def composable_runs(lenses: Sequence[Lens]) -> list[int]:
 
 
 def composes(lenses: Sequence[Lens]) -> bool:
-    """Whether lenses, each on what the one before it makes, are one lens on one table."""
+    """Whether lenses, each on what the one before it makes, are one lens."""
     plain = [lens for lens in lenses if isinstance(lens, ColumnLens) and _is_row_by_row(lens)]
-    if len(plain) < len(lenses) or len({lens.old_name for lens in plain}) > 1:
-        return False
-    ends = (*plain[0].old_schema.columns, *plain[-1].new_schema.columns)
+    return len(plain) == len(lenses) and all(map(_are_ends_enough, _by_table(plain)))
+
+
+def compose(lenses: Sequence[Lens]) -> Lens:
+    """The one lens that lenses are which compose."""
+    parts = _by_table([lens for lens in lenses if isinstance(lens, ColumnLens)])
+    whole = [ComposedLens(some) if len(some) > 1 else some[0] for some in parts]
+    return whole[0] if len(whole) == 1 else SideBySideLens(whole)
+
+
+def _by_table(lenses: Sequence[ColumnLens]) -> list[list[ColumnLens]]:
+    """The lenses of each table, in their order."""
+    found: dict[str, list[ColumnLens]] = {}
+    for lens in lenses:
+        found.setdefault(lens.old_name, []).append(lens)
+    return list(found.values())
+
+
+def _are_ends_enough(lenses: Sequence[ColumnLens]) -> bool:
+    """Whether nothing between lenses on one table has to be remembered."""
+    ends = (*lenses[0].old_schema.columns, *lenses[-1].new_schema.columns)
     held, ids = {(column.id, column.type) for column in ends}, {column.id for column in ends}
-    between = [column for lens in plain[:-1] for column in lens.new_schema.columns]
+    between = [column for lens in lenses[:-1] for column in lens.new_schema.columns]
     apart = {column.id for column in between if (column.id, column.type) not in held}
-    return apart.isdisjoint(ids) and all(_is_idle(one, plain) for one in apart)
+    return apart.isdisjoint(ids) and all(_is_idle(one, lenses) for one in apart)
 
 
 def _is_idle(column: str, lenses: Sequence[ColumnLens]) -> bool:
@@ -76,7 +103,7 @@ def _is_row_by_row(lens: ColumnLens) -> bool:
 
 
 class ComposedLens(ColumnLens):
-    """Lenses that compose, as one."""
+    """Lenses on one table, one after the other."""
 
     def __init__(self, lenses: Sequence[ColumnLens]):
         table = lenses[0].old_name
@@ -84,11 +111,7 @@ class ComposedLens(ColumnLens):
         self.lenses = tuple(lenses)
 
     def directions(self) -> Verdicts:
-        found = [lens.directions() for lens in self.lenses]
-        return {
-            name: next((one[name] for one in found if one[name] is not None), None)
-            for name in DIRECTIONS
-        }
+        return _common_directions(self.lenses)
 
     def unverified_columns(self, direction: str) -> Sequence[str]:
         known = {*self.old_schema.whole.names, *self.new_schema.whole.names}
@@ -186,6 +209,69 @@ class ComposedLens(ColumnLens):
             return rows
 
         return Follower(self.new_name, make_rows, frozenset(watches), checks)
+
+
+class SideBySideLens(Lens):
+    """Lenses on tables of their own, as one."""
+
+    def __init__(self, lenses: Sequence[ColumnLens]):
+        self._parts = {lens.old_name: lens for lens in lenses}
+        self.old = {name: lens.old[name] for name, lens in self._parts.items()}
+        self.new = {name: lens.new[name] for name, lens in self._parts.items()}
+
+    def of_table(self, table: str) -> Lens:
+        return self._parts.get(table, self)
+
+    def directions(self) -> Verdicts:
+        return _common_directions(list(self._parts.values()))
+
+    def unchanged_source(self, name: str) -> str | None:
+        return self._parts[name].unchanged_source(name)
+
+    def row_map(self, name: str) -> RowMap | None:
+        return self._parts[name].row_map(name)
+
+    def create(self, old: Side) -> Mapping[str, Iterator[pa.RecordBatch]]:
+        return {name: lens.create(old)[name] for name, lens in self._parts.items()}
+
+    def follower(self, table: str, is_right: bool) -> Follower | None:
+        return self._parts[table].follower(table, is_right)
+
+    def outlets(self, table: str, column: str) -> list[tuple[str, str]]:
+        return self._parts[table].outlets(table, column)
+
+    def putr(self, deltas: TableImages, old: Side, new: Side) -> TableImages:
+        return {
+            n: d for lens in self._parts.values() for n, d in lens.putr(deltas, old, new).items()
+        }
+
+    def putl(self, deltas: TableImages, new: Side, old: Side) -> TableImages:
+        return {
+            n: d for lens in self._parts.values() for n, d in lens.putl(deltas, new, old).items()
+        }
+
+    def expected_new(self, old: Side, new: Side, direction: str) -> Expected:
+        found = [lens.expected_new(old, new, direction) for lens in self._parts.values()]
+        return {name: rows for one in found for name, rows in one.items()}
+
+    def expected_old(self, new: Side, old: Side, direction: str) -> Expected:
+        found = [lens.expected_old(new, old, direction) for lens in self._parts.values()]
+        return {name: rows for one in found for name, rows in one.items()}
+
+    def own_rows(self, table: str, is_new: bool, rows: pa.Table) -> Mask:
+        return self._parts[table].own_rows(table, is_new, rows)
+
+    def unverified_columns(self, direction: str) -> Sequence[str]:
+        return [n for lens in self._parts.values() for n in lens.unverified_columns(direction)]
+
+
+def _common_directions(lenses: Sequence[Lens]) -> Verdicts:
+    """The directions that are legal for each of some lenses, and why the others are not."""
+    found = [lens.directions() for lens in lenses]
+    return {
+        name: next((one[name] for one in found if one[name] is not None), None)
+        for name in DIRECTIONS
+    }
 
 
 def _carried_rows(

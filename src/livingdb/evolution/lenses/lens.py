@@ -181,6 +181,10 @@ class Lens(ABC):
         """This lens, for making rows one by one of those that a side has."""
         return self
 
+    def of_table(self, table: str) -> Lens:
+        """The part of this lens that a table has to do with, if its parts are independent."""
+        return self
+
     def unlock(self) -> None:
         """`MaskKeyMissing` if rows cross by a key that this process does not have."""
         return
