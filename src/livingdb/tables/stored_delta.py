@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import is_
 
 import numpy as np
 import pyarrow as pa
@@ -79,7 +80,7 @@ class DeltaEncoder:
         given: list[object] = [changes.ops, *changes.columns[: changes.shape.key_count]]
         given += [part for at in positions for part in (changes.columns[at], changes.present[at])]
         last = self._last
-        if last is not None and list(map(id, last[0])) == list(map(id, given)):
+        if last is not None and len(last[0]) == len(given) and all(map(is_, last[0], given)):
             return last[1]
         if 0 < len(changes) <= min(_SMALL_ROWS - 1, _CHUNK_ROWS):
             operations = self._operations(changes)

@@ -210,8 +210,7 @@ def follower_delta(
     changes: Delta, source: TableSchema, target: TableSchema, shape: Shape, follower: Follower
 ) -> Delta:
     """What narrow changes of one table do to another that follows it."""
-    known = source.column_places
-    places = [known.get((column.id, column.type)) for column in target.stored_columns]
+    places = source.places_of(target)
     columns = [None if at is None else changes.columns[at] for at in places]
     present = [None if at is None else changes.present[at] for at in places]
     if (None in places or follower.checks) and changes.counts[UPSERT]:
