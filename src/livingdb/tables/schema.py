@@ -203,6 +203,11 @@ class TableSchema:
         """The columns that take text up to a length only."""
         return frozenset(column.name for column in self.columns if column.limit is not None)
 
+    @cached_property
+    def draws_numbers(self) -> bool:
+        """Whether a column draws its values."""
+        return any(column.generated is not None for column in self.columns)
+
     @property
     def has_conditions(self) -> bool:
         """Whether rows have to satisfy a check or keep to a limit."""
