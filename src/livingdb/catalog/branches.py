@@ -479,9 +479,7 @@ class Branches:
 @lru_cache(maxsize=16_384)
 def _checked_row(row: tuple[Any, ...]) -> dict[str, Any]:
     """What the catalog says of a branch, compared with its digest once while it stays the same."""
-    *_, mark, epoch, epoch_mark = row
-    checked = {"epoch": _checked_epoch(epoch, epoch_mark), DIGEST: mark}
-    return {**_branches.named(row[:-2]), **checked}
+    return {**_branches.named(row), DIGEST: row[-1]}
 
 
 def behind_error(branch: BranchRow) -> Locked:
@@ -494,7 +492,9 @@ def behind_error(branch: BranchRow) -> Locked:
 
 def branch_row(row: tuple[Any, ...]) -> BranchRow:
     """A row that `by_ids` finds, as a branch."""
-    return BranchRow(**_checked_row(tuple(row[:-1])), step=row[-1])
+    *stored, epoch, epoch_mark, step = row
+    known = _checked_row(tuple(stored))
+    return BranchRow(**known, epoch=_checked_epoch(epoch, epoch_mark), step=step)
 
 
 @lru_cache(maxsize=64)

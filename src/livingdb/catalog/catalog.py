@@ -184,10 +184,13 @@ class Catalog:
             return tuple(connection.execute(statement).one())
         return tuple(self.queries.all(statement)[0])
 
-    def raise_epoch(self, connection: Connection) -> None:
-        """What was built upon chunks that may be gone now must not be committed."""
+    def raise_epoch(self, connection: Connection) -> str:
+        """What was built upon chunks that may be gone now must not be committed; the new epoch."""
         is_epoch = schema.meta.c.name == EPOCH
-        _facts.update(connection, [is_epoch], lambda row: {"value": str(int(row["value"]) + 1)})
+        changed = _facts.update(
+            connection, [is_epoch], lambda row: {"value": str(int(row["value"]) + 1)}
+        )
+        return str(changed[0]["value"])
 
     def close(self) -> None:
         """Let go of every connection."""

@@ -8,7 +8,7 @@ from copy import copy
 from sqlalchemy import Connection
 
 from livingdb.catalog.branches import Branches, BranchRow, TagRow, behind_error
-from livingdb.catalog.ids import BranchId
+from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.catalog.syncs import SyncRow, Syncs
 
@@ -99,3 +99,7 @@ class FixedSyncs(Syncs):
     def all(self) -> list[SyncRow]:
         """See `Syncs.all`."""
         return list(self._rows)
+
+    def by_ids(self, ids: Collection[SyncId]) -> list[SyncRow]:
+        """See `Syncs.by_ids`."""
+        return [row for row in self._rows if row.id in ids]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
+from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import BindParameter, Connection, bindparam
 from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog import schema
@@ -126,6 +127,12 @@ _LONGEST_PATTERN = 10_000
 _ALL = PreparedStatement(_rows.every.order_by(_sync.c.name))
 
 
+@cache
+def _by_ids(count: int) -> PreparedStatement:
+    given: list[BindParameter[Any]] = [bindparam(f"n{at}") for at in range(count)]
+    return PreparedStatement(_rows.every.where(_sync.c.id.in_(given)))
+
+
 class Syncs:
     """Reads and writes them.  What writes takes the connection of a transaction.
 
@@ -138,6 +145,12 @@ class Syncs:
     def all(self) -> list[SyncRow]:
         """Every sync, by name."""
         return [_of_values(tuple(row)) for row in self._queries.run_prepared(_ALL, {})]
+
+    def by_ids(self, ids: Collection[SyncId]) -> list[SyncRow]:
+        """Those of some ids that there are."""
+        given = {f"n{at}": one for at, one in enumerate(ids)}
+        rows = self._queries.run_prepared(_by_ids(len(given)), given) if given else []
+        return [_of_values(tuple(row)) for row in rows]
 
     def with_spec_value(self, name: str, value: str, most: int) -> list[SyncRow]:
         """The oldest active syncs whose spec says this of a name, and perhaps others."""
@@ -229,24 +242,61 @@ class ActiveSyncs(tuple[SyncRow, ...]):
     inactive: tuple[SyncRow, ...] = ()
     """Those that carry nothing for now, and whose targets are theirs nevertheless."""
 
+    @classmethod
+    def of(cls, rows: Iterable[SyncRow]) -> ActiveSyncs:
+        """Those of some rows, each by what users call its ends; in the order they were made in."""
+        known = sorted(rows, key=attrgetter("number"))
+        found = cls([row for row in known if row.state == ACTIVE])
+        if len(found) < len(known):
+            found.inactive = tuple([row for row in known if row.state != ACTIVE])
+        return found
+
+    def replaced(self, gone: Collection[SyncId], new: Sequence[SyncRow]) -> ActiveSyncs:
+        """The same without some, and with others; what is known of the rest stays known."""
+        every = (*self, *self.inactive)
+        found = self.of([*[row for row in every if row.id not in gone], *new])
+        old = [row for row in every if row.id in gone]
+        ends = {end for row in (*old, *new) for end in (*row.sources, row.target)}
+        index = dict(self._by_branch)
+        for end in ends:
+            there = [row for row in index.get(end, ()) if row.id not in gone]
+            there += [row for row in new if end in (*row.sources, row.target)]
+            index[end] = sorted(there, key=lambda row: (not row.is_active, row.number))
+        found._by_branch = index
+        return found
+
     @cached_property
     def schema_syncs(self) -> tuple[SyncRow, ...]:
         """Those of schema changes."""
-        return tuple(sync for sync in self if sync.kind == "schema_change")
+        return tuple([sync for sync in self if sync.kind == "schema_change"])
+
+    def of_branch(self, branch: BranchId) -> Sequence[SyncRow]:
+        """Those that a branch is in; the inactive ones last."""
+        return self._by_branch.get(branch, ())
+
+    def schema_syncs_of(self, branch: BranchId) -> list[SyncRow]:
+        """Those of schema changes that a branch is in."""
+        return [s for s in self.of_branch(branch) if s.is_active and s.kind == "schema_change"]
 
     def schema_syncs_from(self, branch: BranchId) -> list[tuple[SyncRow, BranchId]]:
         """Those of schema changes that a change of a branch goes along, and where to."""
-        return self._schema_syncs_from.get(branch, [])
+        known = self._from.get(branch)
+        if known is None:
+            known = [(s, far) for s in self.schema_syncs_of(branch) for far in s.far_ends(branch)]
+            self._from[branch] = known
+        return known
 
     @cached_property
-    def _schema_syncs_from(self) -> Mapping[BranchId, list[tuple[SyncRow, BranchId]]]:
-        found: dict[BranchId, list[tuple[SyncRow, BranchId]]] = {}
-        for sync in self.schema_syncs:
-            if sync.carries_forward:
-                for source in sync.sources:
-                    found.setdefault(source, []).append((sync, sync.target))
-            if sync.carries_reverse:
-                found.setdefault(sync.target, []).extend((sync, far) for far in sync.sources)
+    def _from(self) -> dict[BranchId, list[tuple[SyncRow, BranchId]]]:
+        """What `schema_syncs_from` has given."""
+        return {}
+
+    @cached_property
+    def _by_branch(self) -> Mapping[BranchId, list[SyncRow]]:
+        found: dict[BranchId, list[SyncRow]] = {}
+        for sync in (*self, *self.inactive):
+            for end in {*sync.sources, sync.target}:
+                found.setdefault(end, []).append(sync)
         return found
 
     def schema_group(self, branch: BranchId) -> set[BranchId]:
@@ -259,14 +309,9 @@ class ActiveSyncs(tuple[SyncRow, ...]):
                     waiting.append(far)
         return found
 
-    @cached_property
-    def writers(self) -> Mapping[BranchId, SyncRow]:
-        """For each branch that only a sync writes, that sync."""
-        found: dict[BranchId, SyncRow] = {}
-        for sync in (*self, *self.inactive):
-            for branch in sync.written_branches:
-                found.setdefault(branch, sync)
-        return found
+    def writer(self, branch: BranchId) -> SyncRow | None:
+        """The sync that alone writes a branch, if there is one."""
+        return next((s for s in self.of_branch(branch) if branch in s.written_branches), None)
 
 
 def with_end_names(
@@ -284,10 +329,7 @@ def with_end_names(
         for row in chain:
             name = row.name if len(chain) == 1 else "/".join(ends)
             known.append(row.with_ends(ends, name))
-    known.sort(key=lambda row: row.number)
-    found = ActiveSyncs(row for row in known if row.is_active)
-    found.inactive = tuple(row for row in known if not row.is_active)
-    return found
+    return ActiveSyncs.of(known)
 
 
 def sync_chains(rows: Iterable[SyncRow], hidden: Collection[BranchId]) -> list[tuple[SyncRow, ...]]:

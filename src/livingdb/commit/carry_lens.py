@@ -69,6 +69,7 @@ class LensCarrier:
         self._trust = tuple(trust)
         self._lenses: dict[tuple[SyncId, str], Lens] = {}
         self._referred: dict[Address, set[str]] = {}
+        self._known_followers: dict[tuple[int, str, bool], tuple[Lens, Follower | None]] = {}
         self._common: dict[tuple[int, int], tuple[TableSchema, TableSchema, frozenset[str]]] = {}
 
     def reached(self, move: BranchMove) -> list[tuple[SyncRow, BranchId]]:
@@ -380,13 +381,23 @@ class LensCarrier:
         here = lens.old if is_right else lens.new
         found: dict[str, Follower] = {}
         for name in changed:
-            follower = lens.follower(name, is_right)
+            follower = self._follower(lens, name, is_right)
             if follower is None:
                 return {}
             if not follower.follows(here[name].schema, self._table_delta(step, name)):
                 return {}
             found[name] = follower
         return found
+
+    def _follower(self, lens: Lens, table: str, is_right: bool) -> Follower | None:
+        """The table of the other side that follows one of a lens; found once."""
+        place = id(lens), table, is_right
+        known = self._known_followers.get(place)
+        if known is None:
+            if len(self._known_followers) >= _KEPT_PAIRS:
+                self._known_followers.clear()
+            known = self._known_followers[place] = lens, lens.follower(table, is_right)
+        return known[1]
 
     def _table_delta(self, step: BranchChange, name: str) -> Delta:
         """What happens to the rows of a table, and no more."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.catalog import Catalog
+from livingdb.catalog.ids import SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import DETACHED, SyncRow, sync_chains
 from livingdb.derivation.view import KIND
@@ -31,9 +32,9 @@ class DroppedBranch:
     hidden: Sequence[BranchRow]
 
     @property
-    def changes_syncs(self) -> bool:
-        """Whether there are any."""
-        return bool(self.readers or self.syncs)
+    def changed_syncs(self) -> Collection[SyncId]:
+        """Those that it takes along or stops."""
+        return [row.id for row in (*self.readers, *self.syncs)]
 
     def store(
         self, catalog: Catalog, connection: Connection, made: Sequence[SnapshotRow], moment: int
@@ -98,5 +99,5 @@ def drop_branches(graph: Graph, dropped: Sequence[DroppedBranch], moment: int) -
     with graph.catalog.write() as connection:
         for change in dropped:
             change.store(graph.catalog, connection, (), moment)
-        if any(change.changes_syncs for change in dropped):
+        if any(change.changed_syncs for change in dropped):
             graph.catalog.raise_epoch(connection)

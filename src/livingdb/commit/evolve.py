@@ -1,7 +1,8 @@
 """Evolves a branch: proposes the snapshot in the new schema, the kept or new branch and the syncs.
 
-In a sync of several changes each of them has its own two sides: between them are *hidden branches*,
-whose names begin with `~`.  All of it is one transaction of the catalog.
+In a sync of several changes those that rows cross together are one step (`composed_lens`).  Each
+step has its own two sides: between steps are *hidden branches*, whose names begin with `~`.  All of
+it is one transaction of the catalog.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from livingdb.catalog.branches import BranchRow
@@ -19,6 +20,8 @@ from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import KeptSchema, Proposal
 from livingdb.errors import IllegalSync, InvalidData, RuleViolation
+from livingdb.evolution.changes.several_changes import as_one
+from livingdb.evolution.lenses.composed_lens import composable_runs
 from livingdb.evolution.lenses.lens import DIRECTIONS
 from livingdb.evolution.plan import (
     ChangeResult,
@@ -36,7 +39,6 @@ from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import check_branch, is_hidden
 from livingdb.graph.rules import check_new_sync
-from livingdb.graph.sync_groups import schema_syncs
 
 __all__ = [
     "EvolveRequest",
@@ -115,9 +117,10 @@ def evolve(pipeline: Pipeline, branch: str, wish: EvolveRequest) -> SnapshotRow:
         is_each = wish.sync != "none"  # what lies between has branches of its own
         stages = apply_changes(graph, plan, tables, attempt.staging, each_stage=is_each)
         # Syncs of schema changes stay with the schema.
-        kept = () if wish.keep is None else schema_syncs(graph, row, of_branch=True)
-        intents = _intents(graph, row, head, wish, stages)
-        made = _branches_and_syncs(graph, row, head, wish, len(intents))
+        kept = () if wish.keep is None else graph.syncs(row.epoch).schema_syncs_of(row.id)
+        steps = _steps(wish, plan)
+        intents = _intents(graph, row, head, wish, stages, steps)
+        made = _branches_and_syncs(graph, row, head, wish, steps)
         return Proposal(
             intents,
             unmoved=() if wish.to is None else (row,),
@@ -157,12 +160,27 @@ def describe_changes(changes: Sequence[SchemaChange]) -> str:
     return "; ".join(change.title for change in changes)[:200]
 
 
+def _steps(wish: EvolveRequest, plan: EvolutionPlan) -> list[Sequence[SchemaChange]]:
+    """The changes as they are made: each by itself, or those together that rows cross together.
+
+    Without a sync nobody has to remember what is between them.
+    """
+    changes = wish.changes
+    if wish.sync == "none":
+        return [changes]
+    if wish.sync != "both" or wish.is_merged:
+        return [(change,) for change in changes]
+    ends = list(accumulate(composable_runs(plan.lenses), initial=0))
+    return [changes[start:end] for start, end in pairwise(ends)]
+
+
 def _intents(
     graph: Graph,
     row: BranchRow,
     head: SnapshotRow,
     wish: EvolveRequest,
     stages: Sequence[ChangeResult],
+    steps: Sequence[Sequence[SchemaChange]],
 ) -> list[Intent]:
     """The snapshots to make, each a change of the head: those between, and the whole.
 
@@ -184,9 +202,9 @@ def _intents(
             changed_tables(tables if number < apart else {}, stages[number - 1].tables),
             {} if number < apart else {row.name: head.address.hex()},
             details={"changes": [change.to_json() for change in wish.changes[:number]]},
-            intermediates=new_versions(stages if number == count else stages[number - 1 : number]),
+            intermediates=new_versions(stages if number == count else stages[begin:number]),
         )
-        for number in (range(1, count + 1) if wish.sync != "none" else (count,))
+        for begin, number in pairwise(accumulate(map(len, steps), initial=0))
     ]
 
 
@@ -200,19 +218,23 @@ class _SyncEnd:
 
 
 def _branches_and_syncs(
-    graph: Graph, row: BranchRow, head: SnapshotRow, wish: EvolveRequest, count: int
+    graph: Graph,
+    row: BranchRow,
+    head: SnapshotRow,
+    wish: EvolveRequest,
+    steps: Sequence[Sequence[SchemaChange]],
 ) -> list[CatalogChange]:
-    """The branch that is new, the hidden ones between the changes, and everything's syncs.
+    """The branch that is new, the hidden ones between the steps, and everything's syncs.
 
-    `count` snapshots are made, the last of which is the whole.
+    As many snapshots are made, the last of which is the whole.
     """
-    last = count - 1
+    last = len(steps) - 1
     if wish.to is not None:
         other = NewBranch(wish.to, last, row.name, "evolve")
         old, new = _SyncEnd(row.id, row.name, head), _SyncEnd(other.id, other.name, last)
         moved: list[MovedSync] = []
     elif wish.keep is not None:
-        kept = schema_syncs(graph, row, of_branch=True)
+        kept = graph.syncs(row.epoch).schema_syncs_of(row.id)
         # So does where the branch has been since, which is what the other side was in step with.
         log_of = (row, min(sync.time for sync in kept)) if kept else None
         other = NewBranch(wish.keep, head, row.name, "keep", log_of)
@@ -226,7 +248,7 @@ def _branches_and_syncs(
         NewBranch(f"~{uuid.uuid4().hex[:12]}", number, row.name, "evolve") for number in range(last)
     ]
     ends = [old, *(_SyncEnd(hidden.id, hidden.name, hidden.at) for hidden in between), new]
-    changes: Sequence[SchemaChange] = wish.changes
+    changes: Sequence[SchemaChange] = [as_one(step) for step in steps]
     if wish.is_merged and any(sync.sources == (other.id,) for sync in moved):
         # What the branch is in step with is behind the hidden branch: a chain leads from it.
         ends, changes = ends[::-1], _reverts(graph, head, wish.changes)
@@ -271,7 +293,7 @@ def _new_sync(change: SchemaChange, wish: EvolveRequest, old: _SyncEnd, new: _Sy
 
 def refuse_kept_syncs(graph: Graph, row: BranchRow) -> None:
     """`RuleViolation` for a sync that cannot follow; what only reads the branch can."""
-    for sync in schema_syncs(graph, row, of_branch=True):
+    for sync in graph.syncs(row.epoch).schema_syncs_of(row.id):
         if sync.direction == "forward" and row.id in sync.sources:
             continue
         raise RuleViolation(

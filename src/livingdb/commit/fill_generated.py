@@ -39,7 +39,7 @@ Mask = npt.NDArray[np.bool_]
 
 def has_generated(schema: TableSchema) -> bool:
     """Whether a table has a column that draws its values."""
-    return any(column.generated is not None for column in schema.columns)
+    return schema.draws_numbers
 
 
 def drawn_upserts(

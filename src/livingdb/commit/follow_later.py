@@ -7,7 +7,7 @@ many branches there are.  `graph/branches_in_step.py` makes their snapshots of i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.catalog import Catalog
-from livingdb.catalog.ids import BranchId
+from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.commit.carry_lens import LensCarrier
@@ -50,7 +50,7 @@ class _Group:
 class NewStep:
     """A commit that the branches of a group follow later, if all are where they were seen."""
 
-    changes_syncs: ClassVar[bool] = False
+    changed_syncs: ClassVar[Collection[SyncId]] = ()
     graph: Graph
     group: _Group
     tables: Mapping[str, Address]

@@ -26,7 +26,6 @@ from livingdb.graph.merge import MergeBase, MergedTables, merge_error, merge_tab
 from livingdb.graph.merge_policy import Policies, check_policy
 from livingdb.graph.rules import check_writable, is_synced
 from livingdb.graph.storage.staging import Staging
-from livingdb.graph.sync_groups import schema_syncs
 from livingdb.tables.index import Version
 
 __all__ = [
@@ -167,7 +166,7 @@ def _merge_heads(
 
 def keeps_schema(graph: Graph, branch: BranchRow) -> bool:
     """Whether a branch is in one two-way sync, and a hidden branch can keep its schema there."""
-    syncs = schema_syncs(graph, branch, of_branch=True)
+    syncs = graph.syncs(branch.epoch).schema_syncs_of(branch.id)
     return len(syncs) == 1 and syncs[0].direction == "both"
 
 

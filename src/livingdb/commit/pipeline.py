@@ -251,7 +251,6 @@ class _Work:
         self.graph = self.pipeline.graph
         self.epoch = self.first[0].branch.epoch
         self.moved = {move.branch.id: move for move in self.first}
-        self._ranks = self.pipeline.ranks(self.epoch)
         self._views = self.pipeline.views(self.epoch)
         self._due: dict[SyncId, tuple[SyncRow, BranchId]] = {}
         self._deltas: DeltaCache | None = None
@@ -263,10 +262,16 @@ class _Work:
             for move in self.first:
                 self._reach(move)
         while self._due:
-            number = min(self._due, key=lambda sync: self._ranks.get(sync, len(self._ranks)))
-            sync, target = self._due.pop(number)
+            sync, target = self._due.pop(self._first_due())
             if target not in self.moved:
                 self._carry_along(sync, target)
+
+    def _first_due(self) -> SyncId:
+        """The sync that nothing that is due comes before."""
+        if len(self._due) == 1:
+            return next(iter(self._due))
+        ranks = self.pipeline.ranks(self.epoch)
+        return min(self._due, key=lambda sync: ranks.get(sync, len(ranks)))
 
     def _leave_step(self) -> bool:
         """Let the branches that a single move reaches follow it later; whether they can."""

@@ -15,6 +15,7 @@ Text fits if it can be read without leaving out digits or a time of day.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -100,6 +101,8 @@ class Cast:
     def values(self, given: pa.Array) -> tuple[pa.Array, Mask]:
         """The values cast, and where that failed; they are null there."""
         made = self._function()(given, self.target)
+        if made.null_count == given.null_count:  # what is null stays so
+            return made, np.zeros(len(given), bool)
         nulls = made.is_null().to_numpy(zero_copy_only=False)
         failed: Mask = nulls & given.is_valid().to_numpy(zero_copy_only=False)
         return made, failed
@@ -107,7 +110,8 @@ class Cast:
     def fitting_values(self, given: pa.Array) -> tuple[pa.Array, Mask]:
         """The values cast, and where they do not fit; they are null there."""
         made, failed = self.values(given)
-        if self.is_lossless:
+        are_integers = kinds.is_integer(self.source) and kinds.is_integer(self.target)
+        if are_integers or self.is_lossless:  # of which one fails or is what it was
             return made, failed
         unfit = failed | (self._lost(given, made) & ~failed)
         if unfit.any():
@@ -303,8 +307,9 @@ def _to_integer(given: pa.Array, target: pa.DataType) -> pa.Array:
         wide = _cast_within(wide, low, high, pa.int64())
         return wide.cast(target)
     if kinds.is_integer(given.type):
-        wide = given.cast(pa.int64())
-        return _cast_within(wide, low, high, target)
+        with suppress(pa.ArrowInvalid):  # for one that does not fit, or lies under a null
+            return given.cast(target)
+        return _cast_within(given.cast(pa.int64()), low, high, target)
     floats = np.trunc(given.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64))
     inside = (floats >= -(2.0 ** (target.bit_width - 1))) & (floats < 2.0 ** (target.bit_width - 1))
     inside &= given.is_valid().to_numpy(zero_copy_only=False)

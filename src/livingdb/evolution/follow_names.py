@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from livingdb.errors import LivingDBError
 from livingdb.evolution.changes.no_change import NoChange
+from livingdb.evolution.changes.several_changes import SeveralChanges
 from livingdb.evolution.schema_change import NothingToChange, SchemaChange, Schemas
 from livingdb.evolution.schema_elements import MadeChange, planned_tables, unified_ids
 from livingdb.tables.recipe import Definition
@@ -106,6 +107,8 @@ def _restored(change: SchemaChange, tables: Schemas) -> SchemaChange | None:
 
 def follow_change(change: SchemaChange, before: Schemas, after: Schemas) -> SchemaChange:
     """A change of one schema by the names of another."""
+    if isinstance(change, SeveralChanges):
+        return change.with_parts(follow_names(change.parts, before, after))
     followed = _with_names(change, before, after, _names_of_tables(before, after))
     if type(change).__name__ == "DropUnique":
         return _by_columns(change, followed, before, after)

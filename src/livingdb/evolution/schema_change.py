@@ -205,6 +205,10 @@ def _change_class(name: str) -> type[SchemaChange]:
         from livingdb.evolution.changes.revert_change import RevertChange
 
         return RevertChange
+    if name == "SeveralChanges":  # which a sync of a list of changes goes by
+        from livingdb.evolution.changes.several_changes import SeveralChanges
+
+        return SeveralChanges
     if name not in SchemaChange.kinds:
         raise Corruption(f"there is no schema change {name!r}")
     return SchemaChange.kinds[name]

@@ -7,7 +7,7 @@ snapshot that the proposal itself makes is named by its place among the proposal
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
@@ -48,8 +48,8 @@ class CatalogChange(Protocol):
     """One thing more that the transaction of a commit writes."""
 
     @property
-    def changes_syncs(self) -> bool:
-        """Whether it raises the catalog's epoch: who did not see it cannot commit."""
+    def changed_syncs(self) -> Collection[SyncId]:
+        """The syncs that it changes.  That raises the epoch: who did not see it cannot commit."""
         ...
 
     def store(
@@ -63,7 +63,7 @@ class CatalogChange(Protocol):
 class NewBranch:
     """A branch to be; with `log_of` a branch and a time, it has been where that one was since."""
 
-    changes_syncs: ClassVar[bool] = False
+    changed_syncs: ClassVar[Collection[SyncId]] = ()
     name: str
     at: At
     origin: str | None
@@ -100,9 +100,12 @@ class NewSync:
     The spec of one with a lens names the snapshot on whose schema that is planned.
     """
 
-    changes_syncs: ClassVar[bool] = True
     row: SyncRow
     planned_on: At | None = None
+
+    @property
+    def changed_syncs(self) -> Collection[SyncId]:
+        return (self.row.id,)
 
     def store(
         self, catalog: Catalog, connection: Connection, made: Sequence[SnapshotRow], moment: int
@@ -117,11 +120,14 @@ class NewSync:
 class MovedSync:
     """A sync that joins other branches from now on."""
 
-    changes_syncs: ClassVar[bool] = True
     id: SyncId
     sources: tuple[BranchId, ...]
     target: BranchId
     name: str
+
+    @property
+    def changed_syncs(self) -> Collection[SyncId]:
+        return (self.id,)
 
     def store(
         self, catalog: Catalog, connection: Connection, made: Sequence[SnapshotRow], moment: int
@@ -133,9 +139,12 @@ class MovedSync:
 class RespecifiedSync:
     """A sync whose changes are carried by another spec from now on."""
 
-    changes_syncs: ClassVar[bool] = True
     id: SyncId
     spec: Mapping[str, Any]
+
+    @property
+    def changed_syncs(self) -> Collection[SyncId]:
+        return (self.id,)
 
     def store(
         self, catalog: Catalog, connection: Connection, made: Sequence[SnapshotRow], moment: int
@@ -147,9 +156,12 @@ class RespecifiedSync:
 class PlannedSync:
     """A sync whose lens is planned on the schema of a snapshot from now on."""
 
-    changes_syncs: ClassVar[bool] = True
     row: SyncRow
     on: At
+
+    @property
+    def changed_syncs(self) -> Collection[SyncId]:
+        return (self.row.id,)
 
     def store(
         self, catalog: Catalog, connection: Connection, made: Sequence[SnapshotRow], moment: int
@@ -161,8 +173,11 @@ class PlannedSync:
 class RedefinedSync:
     """A sync with another definition, schedule and guard."""
 
-    changes_syncs: ClassVar[bool] = True
     row: SyncRow
+
+    @property
+    def changed_syncs(self) -> Collection[SyncId]:
+        return (self.row.id,)
 
     def store(
         self, catalog: Catalog, connection: Connection, made: Sequence[SnapshotRow], moment: int
@@ -174,8 +189,11 @@ class RedefinedSync:
 class DroppedSync:
     """A sync that is no more."""
 
-    changes_syncs: ClassVar[bool] = True
     id: SyncId
+
+    @property
+    def changed_syncs(self) -> Collection[SyncId]:
+        return (self.id,)
 
     def store(
         self, catalog: Catalog, connection: Connection, made: Sequence[SnapshotRow], moment: int
@@ -187,7 +205,7 @@ class DroppedSync:
 class NewRun:
     """A run of a sync, which began at a time and a tick of the clock and ends when it is stored."""
 
-    changes_syncs: ClassVar[bool] = False
+    changed_syncs: ClassVar[Collection[SyncId]] = ()
     sync: SyncId
     at: At | None
     began: int

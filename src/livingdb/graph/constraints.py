@@ -7,7 +7,7 @@ before the change are known to be sound, so only what it touches is looked at.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -74,9 +74,12 @@ def check_tables(
     schemas = {name: versions.definition(version).schema for name, version in tables.items()}
     names = [name for name in changed if name in tables]
 
-    @cache
+    told: dict[str, Delta] = dict(known)
+
     def found(name: str) -> Delta:
-        return known[name] if name in known else happens(name)
+        if name not in told:
+            told[name] = happens(name)
+        return told[name]
 
     for name in names:
         if name in known:

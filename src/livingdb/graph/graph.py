@@ -21,7 +21,7 @@ from livingdb.catalog.connect import Place
 from livingdb.catalog.fixed_names import FixedBranches
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import NewSnapshot, SnapshotRow
-from livingdb.catalog.syncs import DETACHED, ActiveSyncs, with_end_names
+from livingdb.catalog.syncs import ActiveSyncs
 from livingdb.chunks.address import Address
 from livingdb.errors import LivingDBError, Locked, NotFound
 from livingdb.graph.branches_in_step import BranchesInStep
@@ -30,7 +30,7 @@ from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.course import followers
 from livingdb.graph.draft import Action, Draft, HeadMove, Intent, distinct_versions
 from livingdb.graph.generated_values import GeneratedValues
-from livingdb.graph.names import is_hidden
+from livingdb.graph.known_syncs import KnownSyncs
 from livingdb.graph.refs import ResolvedRef, resolve
 from livingdb.graph.snapshot import Edge, SnapshotRecord, TableMap
 from livingdb.graph.snapshot_time import snapshot_time
@@ -81,7 +81,7 @@ class Graph:
         self.versions.keep_answer = self.upkeep.keep_answer
         self.versions.keep_index = self.upkeep.keep_index
         self._lock = RLock()
-        self._syncs: tuple[str, ActiveSyncs] | None = None
+        self._syncs: KnownSyncs | None = None
         self.large = collaborators.large
         self.on_alert = collaborators.on_alert
 
@@ -270,12 +270,13 @@ class Graph:
         Who commits says which epoch it saw, so that syncs that are out of date are noticed.
         """
         known = self._syncs
-        if known is None or known[0] != epoch:
-            active = [sync for sync in self.catalog.syncs.all() if sync.state != DETACHED]
-            names = self.branches.names() if active else {}
-            stages = {number for number, name in names.items() if is_hidden(name)}
-            known = self._syncs = epoch, with_end_names(active, names, stages)
-        return known[1]
+        if known is None or known.epoch != epoch:
+            if known is not None and known.upto == epoch:
+                known = known.follow(self.catalog.syncs, self.branches)
+            else:
+                known = KnownSyncs.read(epoch, self.catalog.syncs, self.branches)
+            self._syncs = known
+        return known.active
 
     # --- the commit point --------------------------------------------------------------------
 
@@ -368,8 +369,8 @@ class Graph:
                 # What changes the epoch comes after the moves, which compare it.
                 for change in changes:
                     change.store(catalog, connection, rows, moment)
-                if any(change.changes_syncs for change in changes):
-                    catalog.raise_epoch(connection)
+                syncs = [sync for change in changes for sync in change.changed_syncs]
+                epoch = catalog.raise_epoch(connection) if syncs else None
                 for act in actions:
                     act(connection)
                 # Whatever becomes of the answer, what a commit may have named has to stay.
@@ -381,7 +382,9 @@ class Graph:
             kept = [row for row in found if row is not None]
             if not drafts or len(kept) < len(drafts):
                 raise
-            rows = kept
+            rows, epoch = kept, None
+        if epoch is not None and self._syncs is not None:
+            self._syncs = self._syncs.changed(syncs, epoch)
         self._publish(rows, drafts, made, staging)
         return rows
 

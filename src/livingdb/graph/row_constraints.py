@@ -137,8 +137,8 @@ def check_conditions(
     if due and kept is not None:
         known = kept()
         due = [check for check in due if check[0] not in known]
-    limited = _limited_columns(schema)
-    if not due and limited.isdisjoint(_carried_columns(schema, changes)):
+    limited = schema.limited_columns
+    if not due and (not limited or limited.isdisjoint(_carried_columns(schema, changes))):
         return
     needed = limited.union(schema.key, *(Expression(text).columns for _, text in due))
     names = [name for name in schema.whole.names if name in needed]
@@ -154,15 +154,10 @@ def check_conditions(
 
 def _touched_checks(schema: TableSchema, changes: Delta) -> list[tuple[str, str]]:
     """The conditions that changes may break: rows come, or change in what one is about."""
-    if bool((changes.ops == UPSERT).any()):
+    if changes.counts[UPSERT]:
         return list(schema.checks)
     carried = _carried_columns(schema, changes)
     return [check for check in schema.checks if carried & Expression(check[1]).columns]
-
-
-def _limited_columns(schema: TableSchema) -> set[str]:
-    """The columns that take text up to a length only."""
-    return {column.name for column in schema.columns if column.limit is not None}
 
 
 def _carried_columns(schema: TableSchema, changes: Delta) -> set[str]:

@@ -64,7 +64,7 @@ def check_write(write: Write) -> BranchRow:
 
 def check_writable(syncs: ActiveSyncs, branch: BranchRow) -> None:
     """`ReadOnlyBranch` if a one-way sync writes the branch; it names the sync."""
-    sync = syncs.writers.get(branch.id)
+    sync = syncs.writer(branch.id)
     if sync is not None:
         raise ReadOnlyBranch(
             f"rule {Rule.ONE_WAY_TARGET_IS_READ_ONLY}: the sync {sync.name!r} writes the "
@@ -75,7 +75,7 @@ def check_writable(syncs: ActiveSyncs, branch: BranchRow) -> None:
 
 def is_synced(syncs: ActiveSyncs, branch: BranchRow) -> bool:
     """Whether the branch is in step with others; views follow wherever it goes."""
-    return any(branch.id in (*sync.sources, sync.target) for sync in syncs.schema_syncs)
+    return bool(syncs.schema_syncs_of(branch.id))
 
 
 def check_again(syncs: ActiveSyncs, chain: Sequence[SyncRow]) -> None:
@@ -87,15 +87,15 @@ def check_again(syncs: ActiveSyncs, chain: Sequence[SyncRow]) -> None:
     if chain[0].direction == "forward":
         ends = (last,)
     for branch in ends:
-        writer = syncs.writers.get(branch)
+        writer = syncs.writer(branch)
         if writer is not None and writer.id not in mine:
             rule = Rule.NO_TWO_WAY_AT_ONE_WAY_TARGET if is_two_way else Rule.ONE_INCOMING_ONE_WAY
             raise RuleViolation(
                 f"rule {rule}: the sync {writer.name!r} writes what this one would write, which "
                 "cannot go on, or be defined anew; detach that one first"
             )
-        for other in () if is_two_way else (*syncs, *syncs.inactive):
-            if other.direction == "both" and branch in (*other.sources, other.target):
+        for other in () if is_two_way else syncs.of_branch(branch):
+            if other.direction == "both":
                 raise RuleViolation(
                     f"rule {Rule.NO_TWO_WAY_AT_ONE_WAY_TARGET}: what this sync would write is in "
                     f"the two-way sync {other.name!r} now; detach that one first"
@@ -115,10 +115,7 @@ def check_new_sync(
             check_writable(syncs, branch)
         return
     writes_branch = direction == ("reverse" if is_new_target else "forward")
-    for sync in (*syncs, *syncs.inactive):
-        others = (*sync.sources, sync.target)
-        if branch.id not in others:
-            continue
+    for sync in syncs.of_branch(branch.id):
         is_written = branch.id in sync.written_branches
         if is_written and direction == "both":
             raise RuleViolation(

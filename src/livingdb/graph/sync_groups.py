@@ -12,18 +12,9 @@ from livingdb.errors import RuleViolation
 from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot_time import MOST_RAISED_MICROSECONDS
 
-__all__ = ["movement_at", "paired_snapshot", "paired_snapshots", "reached_syncs", "schema_syncs"]
+__all__ = ["movement_at", "paired_snapshot", "paired_snapshots", "reached_syncs"]
 
 _FAR = 10_000
-
-
-def schema_syncs(graph: Graph, branch: BranchRow, of_branch: bool = False) -> list[SyncRow]:
-    """The syncs of schema changes, as of when the branch was seen; `of_branch`: those it is in."""
-    return [
-        sync
-        for sync in graph.syncs(branch.epoch).schema_syncs
-        if not of_branch or branch.id in (*sync.sources, sync.target)
-    ]
 
 
 def reached_syncs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,6 +67,12 @@ def drawn_syncs(database: Database) -> list[DrawnSync]:
     return [drawn_sync(sync) for sync in database.syncs()]
 
 
+def _first_change(change: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a sync goes by, or the first of several changes."""
+    is_several = change.get("change") == "SeveralChanges"
+    return json.loads(change["changes"])[0] if is_several else change
+
+
 def drawn_sync(sync: Sync) -> DrawnSync:
     """A sync as a picture needs it."""
     graph = sync.database._graph
@@ -83,5 +90,5 @@ def drawn_sync(sync: Sync) -> DrawnSync:
         sync.reason,
         tuple(condition_text(condition) for condition in sync.condition_texts),
         None if row is None else row.sequence,
-        first.spec.get("change") or {},
+        _first_change(first.spec.get("change") or {}),
     )

@@ -36,6 +36,8 @@ def rename_column(schema: TableSchema, name: str, to: str) -> TableSchema:
 
     def follow(place: str, text: str) -> str:
         held = dict(schema.written).get(place)
+        if held is None and not _may_name(text, name, to):
+            return text
         made = follow_text(text, held, bound_table(schema), bound_table(new))
         if isinstance(made, BrokenQuery):
             raise InvalidData(f"the column {name!r} cannot be called {to!r}: {made}")
@@ -51,6 +53,14 @@ def rename_column(schema: TableSchema, name: str, to: str) -> TableSchema:
         for column in new.columns
     )
     return replace(new, columns=columns, checks=checks, written=tuple(sorted(written.items())))
+
+
+def _may_name(text: str, *names: str) -> bool:
+    """Whether a text may speak of one of some columns, by what it is made of."""
+    is_plain = all(name.isascii() and name.isidentifier() for name in names)
+    if not is_plain or not text.isascii() or "\\" in text:
+        return True
+    return any(name.lower() in text.lower() for name in names)
 
 
 @dataclass(frozen=True)

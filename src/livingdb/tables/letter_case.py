@@ -42,6 +42,9 @@ def find_alike(name: str, names: Iterable[str]) -> list[str]:
 
 def alike_names(names: Iterable[str]) -> list[tuple[str, str]]:
     """The pairs of different names that are alike, in the order they come in."""
+    names = list(dict.fromkeys(names))
+    if "".join(names).isascii() and len(set(map(str.lower, names))) == len(names):
+        return []
     known: dict[tuple[int, str], str] = {}
     found: dict[tuple[str, str], None] = {}
     for name in names:
@@ -63,12 +66,21 @@ def new_clash(after: Schemas, *before: Schemas) -> tuple[str, str] | None:
     for one, other in alike_names(sorted(after)):
         if not any(one in tables and other in tables for tables in before):
             return other, f"the tables {one!r} and {other!r} differ in case only"
-    known = [column_names(schema) for tables in before for schema in tables.values()]
-    for table, schema in sorted(after.items()):
+    for table, schema in sorted(_new_schemas(after, *before).items()):
         for one, other in alike_names(column_names(schema)):
+            known = (column_names(schema) for tables in before for schema in tables.values())
             if not any(one in columns and other in columns for columns in known):
                 return table, f"the columns {one!r} and {other!r} differ in case only"
     return None
+
+
+def _new_schemas(after: Schemas, *before: Schemas) -> Schemas:
+    """Those of tables that were not the same before."""
+    return {
+        table: schema
+        for table, schema in after.items()
+        if all(tables.get(table) is not schema for tables in before)
+    }
 
 
 def column_names(schema: TableSchema) -> list[str]:
@@ -83,7 +95,7 @@ def check_new(after: Schemas, *before: Schemas) -> None:
         table, why = clash
         raise InvalidName(f"table {table!r}: {why}, and SQL does not tell them apart")
     known = {name for tables in before for s in tables.values() for name in column_names(s)}
-    for table, schema in after.items():
+    for table, schema in _new_schemas(after, *before).items():
         for name in column_names(schema):
             if name not in known:
                 check_visible(f"table {table!r}: column", name)

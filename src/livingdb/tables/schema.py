@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 _SHOWN_NAMES = 100
+_KEPT_TABLES = 16
 
 
 @dataclass(frozen=True)
@@ -198,9 +199,19 @@ class TableSchema:
         return KeyCodec([column.type for column in self.key_columns], self.nullable_keys)
 
     @cached_property
+    def limited_columns(self) -> frozenset[str]:
+        """The columns that take text up to a length only."""
+        return frozenset(column.name for column in self.columns if column.limit is not None)
+
+    @cached_property
+    def draws_numbers(self) -> bool:
+        """Whether a column draws its values."""
+        return any(column.generated is not None for column in self.columns)
+
+    @property
     def has_conditions(self) -> bool:
         """Whether rows have to satisfy a check or keep to a limit."""
-        return bool(self.checks) or any(column.limit is not None for column in self.columns)
+        return bool(self.checks or self.limited_columns)
 
     def require_key(self) -> None:
         """`Unsupported` if rows cannot be named by their key, because part of it is hidden."""
@@ -221,10 +232,21 @@ class TableSchema:
         at = self._places.get(name)
         return self.stored_columns.index(self.column(name)) if at is None else at
 
+    def places_of(self, other: TableSchema) -> Sequence[int | None]:
+        """Where the columns that another table stores are stored here; None: not at all."""
+        known = self._places_of.get(id(other))
+        if known is None or known[0] is not other:
+            mine = {(column.id, column.type): at for at, column in enumerate(self.stored_columns)}
+            places = tuple(mine.get((c.id, c.type)) for c in other.stored_columns)
+            if len(self._places_of) >= _KEPT_TABLES:
+                self._places_of.clear()
+            known = self._places_of[id(other)] = other, places
+        return known[1]
+
     @cached_property
-    def column_places(self) -> dict[tuple[str, pa.DataType], int]:
-        """Where columns are stored, by what makes one the same column elsewhere."""
-        return {(column.id, column.type): at for at, column in enumerate(self.stored_columns)}
+    def _places_of(self) -> dict[int, tuple[TableSchema, tuple[int | None, ...]]]:
+        """What `places_of` has found; the tables are held, so that their places in memory stay."""
+        return {}
 
     @cached_property
     def _places(self) -> dict[str, int]:

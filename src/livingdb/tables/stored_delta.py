@@ -6,8 +6,10 @@ followed by a mask where only some rows carry it.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import is_
 
 import numpy as np
 import pyarrow as pa
@@ -25,13 +27,14 @@ from livingdb.chunks.store import ChunkReader, StoredChunk
 from livingdb.errors import Corruption
 from livingdb.tables.recipe import Change, Counts
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.delta import DELETE, PATCH, Delta
+from livingdb.trees.delta import DELETE, PATCH, UPSERT, Delta
 from livingdb.trees.shape import Shape
 
 __all__ = ["DeltaEncoder", "load_delta", "store_delta"]
 
 _CHUNK_ROWS = 65_536
 _SMALL_ROWS = 1_024
+_KEPT_COLUMNS = 64
 
 
 @dataclass(frozen=True)
@@ -45,25 +48,23 @@ class _Encoded:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A column, encoded; where it lies, and its values as bytes."""
+    """A column, encoded, and where it lies."""
 
     array: pa.Array
     encoded: EncodedColumn
     place: object
-    values: object
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """The columns of a chunk, by which they are, where they lie and what they hold."""
+    """The columns of a chunk, by which they are and where they lie."""
 
     by_id: dict[int, _Known] = field(default_factory=dict)
     by_place: dict[object, _Known] = field(default_factory=dict)
-    by_values: dict[object, _Known] = field(default_factory=dict)
 
 
 class DeltaEncoder:
-    """Encodes deltas, and remembers the last small one, and its columns.
+    """Encodes deltas, and remembers the last small one, its columns, and values of some before.
 
     A change that goes along a chain of schema versions is mostly the same in each of them.
     """
@@ -72,13 +73,14 @@ class DeltaEncoder:
         self._last: tuple[list[object], _Encoded] | None = None
         self._last_operations: tuple[object, pa.Array] | None = None
         self._columns = _Columns()
+        self._by_values: OrderedDict[object, EncodedColumn] = OrderedDict()
 
     def encode(self, changes: Delta, positions: Sequence[int]) -> _Encoded:
         """The chunks of changes, whose columns at these positions may be carried."""
         given: list[object] = [changes.ops, *changes.columns[: changes.shape.key_count]]
         given += [part for at in positions for part in (changes.columns[at], changes.present[at])]
         last = self._last
-        if last is not None and list(map(id, last[0])) == list(map(id, given)):
+        if last is not None and len(last[0]) == len(given) and all(map(is_, last[0], given)):
             return last[1]
         if 0 < len(changes) <= min(_SMALL_ROWS - 1, _CHUNK_ROWS):
             operations = self._operations(changes)
@@ -98,7 +100,6 @@ class DeltaEncoder:
         for array, known in zip(arrays, found, strict=True):
             held = known or self._find(array)
             used.by_id[id(held.array)] = used.by_place[held.place] = held
-            used.by_values[held.values] = held
             made.append(held.encoded)
         self._columns = used
         return join_columns(made)
@@ -111,10 +112,12 @@ class DeltaEncoder:
             return found
         bare = pa.RecordBatch.from_arrays([array], names=[""])
         values = array.type, bare.serialize().to_pybytes()
-        equal = known.by_values.get(values)
-        encoded = encode_column(array) if equal is None else equal.encoded
+        encoded = self._by_values.pop(values, None) or encode_column(array)
+        self._by_values[values] = encoded
+        if len(self._by_values) > _KEPT_COLUMNS:
+            self._by_values.popitem(last=False)
         # The array itself is held: where it lies no other can come to lie.
-        return _Known(array, encoded, place, values)
+        return _Known(array, encoded, place)
 
     def _operations(self, changes: Delta) -> pa.Array:
         """The operations of changes as a column: the same one, if they are those of before."""
@@ -179,7 +182,7 @@ def _carried_arrays(
     keys = changes.columns[: changes.shape.key_count]
     arrays: list[pa.Array] = [operations]
     arrays += [column for column in keys if column is not None]
-    is_whole = len(changes) > 0 and not changes.ops.any()
+    is_whole = 0 < len(changes) == changes.counts[UPSERT]
     for number, position in enumerate(positions):
         column = changes.columns[position]
         assert column is not None

@@ -46,11 +46,28 @@ class Delta:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def with_columns(
+        self,
+        shape: Shape,
+        columns: Sequence[pa.Array | None],
+        present: Sequence[Mask | None],
+    ) -> Delta:
+        """The same operations on the rows of another table, whose keys are the same."""
+        made = Delta(shape, self.keys, self.ops, tuple(columns), tuple(present))
+        object.__setattr__(made, "counts", self.counts)
+        return made
+
+    @cached_property
+    def counts(self) -> tuple[int, int, int]:
+        """How many rows are upserted, patched and deleted."""
+        upserted, patched, deleted = np.bincount(self.ops, minlength=3).tolist()
+        return upserted, patched, deleted
+
     @property
     def inserts_whole_rows(self) -> bool:
         """Whether all changes are upserts of rows in all their columns."""
         return not (
-            self.ops.any()
+            self.counts[UPSERT] < len(self)
             or any(column is None for column in self.columns)
             or any(mask is not None and not mask.all() for mask in self.present)
         )
@@ -110,7 +127,7 @@ class Delta:
     @property
     def is_structural(self) -> bool:
         """Whether rows may appear or go, not only change in place."""
-        return bool((self.ops != PATCH).any())
+        return self.counts[PATCH] < len(self)
 
     def touches(self, positions: Sequence[int]) -> bool:
         """Whether any row carries one of these columns."""

@@ -10,6 +10,7 @@ from livingdb.catalog.syncs import (
     ACTIVE,
     DETACHED,
     HELD,
+    ActiveSyncs,
     SyncRow,
     sync_chains,
     with_end_names,
@@ -116,12 +117,17 @@ def test_an_end_that_is_gone_and_one_without_sources() -> None:
     assert [one.ends for one in found] == [("?", "v2"), ("totals", "totals")]
 
 
+def writers(syncs: ActiveSyncs) -> dict[str, str]:
+    known = {branch: syncs.writer(branch) for branch in "1234567"}
+    return {branch: sync.id for branch, sync in known.items() if sync is not None}
+
+
 def test_what_waits_carries_nothing_and_keeps_its_target() -> None:
     held, active = row(1, ("1",), "2", state=HELD), row(2, ("2",), "3")
     found = with_end_names([held, active], NAMES, hidden=())
     assert [one.id for one in found] == ["s2"]
     assert [one.id for one in found.inactive] == ["s1"]
-    assert {branch: one.id for branch, one in found.writers.items()} == {"2": "s1", "3": "s2"}
+    assert writers(found) == {"2": "s1", "3": "s2"}
 
 
 def test_writers_are_the_branches_that_only_a_sync_writes() -> None:
@@ -132,8 +138,7 @@ def test_writers_are_the_branches_that_only_a_sync_writes() -> None:
         row(4, ("7",), "2", "forward"),
     ]
     found = with_end_names(syncs, {}, hidden=())
-    writers = {branch: sync.id for branch, sync in found.writers.items()}
-    assert writers == {"2": "s1", "3": "s2"}, (
+    assert writers(found) == {"2": "s1", "3": "s2"}, (
         "the first if there are two, and none of a two-way sync"
     )
 
@@ -142,6 +147,23 @@ def test_schema_syncs_are_told_from_views() -> None:
     syncs = [row(1, ("1",), "2", kind="schema_change"), row(2, ("1",), "3")]
     found = with_end_names(syncs, NAMES, hidden=())
     assert [one.id for one in found.schema_syncs] == ["s1"]
+
+
+def test_the_syncs_of_a_branch_are_those_it_is_in_and_stay_known_when_others_are_replaced() -> None:
+    chain = [row(n, (f"{n}",), f"{n + 1}", "both", kind="schema_change") for n in (1, 2, 3)]
+    held, view = row(4, ("2",), "5", state=HELD), row(5, ("2",), "6")
+    found = with_end_names([*chain, held, view], {}, hidden=())
+    mine = [one.id for one in found.of_branch("2")]
+    assert mine == ["s1", "s2", "s5", "s4"], "those that carry nothing last"
+    assert [one.id for one in found.schema_syncs_of("2")] == ["s1", "s2"]
+    from_here = [(one.id, far) for one, far in found.schema_syncs_from("2")]
+    assert from_here == [("s1", "1"), ("s2", "3")]
+    assert (found.schema_group("4"), found.of_branch("7")) == ({"1", "2", "3", "4"}, ())
+    moved = [row(2, ("7",), "3", "both", kind="schema_change"), row(4, ("2",), "5")]
+    then = found.replaced({"s2", "s4", "s5"}, with_end_names(moved, {}, hidden=()))
+    same = with_end_names([chain[0], chain[2], *moved], {}, hidden=())
+    assert (then, then.inactive) == (same, same.inactive)
+    assert all(list(then.of_branch(b)) == list(same.of_branch(b)) for b in "1234567")
 
 
 # --- in the catalog ------------------------------------------------------------------------------
@@ -195,7 +217,8 @@ def test_what_a_sync_is_can_change(catalog: Catalog) -> None:
     assert now.guard == {"alerts": [{"sink": "log"}]}
     with catalog.write() as connection:
         catalog.syncs.drop(connection, now.id)
-    assert catalog.syncs.all() == [other]
+    assert catalog.syncs.all() == catalog.syncs.by_ids([now.id, other.id]) == [other]
+    assert catalog.syncs.by_ids([]) == []
 
 
 def test_syncs_are_found_by_a_value_of_their_spec(catalog: Catalog) -> None:

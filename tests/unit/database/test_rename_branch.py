@@ -11,7 +11,7 @@ import pytest
 
 import livingdb
 from livingdb import Branch, Database, alert, condition
-from livingdb.evolution import AddColumn, MaskColumn, RenameColumn
+from livingdb.evolution import AddColumn, MaskColumn, RenameColumn, RenameTable
 
 TOTALS = "SELECT city, sum(amount) AS total FROM orders GROUP BY city"
 
@@ -115,7 +115,7 @@ def test_names_that_are_taken_or_none_are_refused_and_nothing_changes(db: Databa
 
 
 def test_hidden_branches_have_no_name_to_change(db: Database) -> None:
-    changes = [AddColumn("orders", "a", "int"), AddColumn("orders", "b", "int")]
+    changes = [AddColumn("orders", "a", "int"), RenameTable("orders", "sales")]
     db.branch("main").evolve(changes, keep="old", sync="both")
     hidden = next(row for row in db._graph.branches.all() if row.name.startswith("~"))
     with pytest.raises(livingdb.NotFound):

@@ -13,7 +13,13 @@ import livingdb
 from livingdb.errors import InvalidData
 from livingdb.evolution import AddColumn, AddConstraint, RenameColumn
 from livingdb.graph.row_constraints import check_rows
-from livingdb.sql.stored_expressions import rename_column, written_text
+from livingdb.sql.stored_expressions import (
+    StoredText,
+    bound_table,
+    follow_text,
+    rename_column,
+    written_text,
+)
 from livingdb.tables.schema import TableSchema
 
 CHECK = "amount  >= 0 /* amount */ OR note = 'amount'"
@@ -99,3 +105,14 @@ def test_what_was_written_is_forgotten_with_its_text() -> None:
     other = replace(new, checks=(("c", "b > 1"),))
     assert rename_column(other, "b", "y").checks == (("c", "`y` > 1"),)
     assert written_text(other, "check:c", "b > 1") == "b > 1"
+
+
+@pytest.mark.parametrize(
+    "text", ["b > 1", "A > 1", "`a` > b", "b > 1 /* ſ */", "exists(array(b), z -> z > 1)"]
+)
+def test_a_text_that_does_not_speak_of_a_column_is_what_it_was(text: str) -> None:
+    schema = replace(_schema(), checks=(("c", text),))
+    after = schema.with_column(replace(schema.column("a"), name="z"))
+    followed = follow_text(text, None, bound_table(schema), bound_table(after))
+    assert isinstance(followed, StoredText)
+    assert rename_column(schema, "a", "z").checks == (("c", followed.text),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -317,9 +318,9 @@ class SyncColumns:
         source = graph.branches.by_id(sync.sources[0])
         if source is None:
             return []
-        old = _columns_at(graph, Address(bytes.fromhex(sync.spec["snapshot"])))
-        item = SourceColumn(source.id, table, column)
-        found = _through_change(sync.spec["change"], item, old, source.id)
+        found = [SourceColumn(source.id, table, column)]
+        for change, old in self._sync_steps:
+            found = [one for item in found for one in _through_change(change, item, old, source.id)]
         before = [s for s in graph.catalog.syncs.all() if s.target == source.id]
         if not is_hidden(source.name) or not before:
             return self._mark_gone(found)
@@ -331,6 +332,17 @@ class SyncColumns:
                 for older in step.source_columns(part.table, part.column)
             }
         )
+
+    @property
+    def _sync_steps(self) -> list[_SchemaStep]:
+        """The changes that a sync goes by, the last first, with the columns before each."""
+        graph, change = self._graph, self._sync.spec["change"]
+        address = Address(bytes.fromhex(self._sync.spec["snapshot"]))
+        if change["change"] != "SeveralChanges":
+            return [(change, _columns_at(graph, address))]
+        planned = graph.snapshots.find(address)
+        parts = json.loads(change["changes"])
+        return [] if planned is None else _schema_steps(graph, planned, parts)[::-1]
 
     def _mark_gone(self, columns: Sequence[SourceColumn]) -> list[SourceColumn]:
         """The columns, each once; those that their branch has no more are marked."""

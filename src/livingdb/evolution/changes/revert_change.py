@@ -118,6 +118,10 @@ class InverseLens(Lens):
         self.old, self.new = lens.new, lens.old
         self.consults = lens.consults
 
+    def of_table(self, table: str) -> Lens:
+        part = self.inner.of_table(table)
+        return self if part is self.inner else InverseLens(part)
+
     def directions(self) -> Verdicts:
         found = self.inner.directions()
         return {**found, "forward": found["reverse"], "reverse": found["forward"]}

@@ -182,6 +182,13 @@ class ColumnMapping:
         """The columns that it makes of rows, none of which it refuses."""
         made, unfit = self._attempt(rows)
         self._refuse(rows, unfit)
+        return self._made_columns(made)
+
+    def computed_columns(self, rows: pa.Table) -> pa.Table:
+        """The columns that it makes of rows, each of which has them."""
+        return self._made_columns(self.compute(rows).columns)
+
+    def _made_columns(self, made: Sequence[pa.Array]) -> pa.Table:
         columns = zip(self.columns, made, strict=True)
         arrays = [v if v.type == column.type else v.cast(column.type) for column, v in columns]
         return pa.Table.from_arrays(arrays, names=list(self.makes))

@@ -64,7 +64,7 @@ class ComputedLens(MappedLens):
         found = self.row_follower(is_right, mapping.reads, mapping.refuses)
         if other is not None and other.hides:
             return replace(found, make_rows=None)
-        return replace(found, make_rows=mapping.checked_columns) if found.checks else found
+        return found
 
     def need_right(self, touched: TouchedRows) -> Mask:
         return outdated_mask(touched, self.there.reads)

@@ -125,10 +125,13 @@ class Follower:
         """Whether it follows changes of the other side's table, which has that schema."""
         if self.make_rows is None and changes.is_structural:
             return False
-        patched = changes.ops == PATCH
-        places = [schema.position(name) for name in self.watches]
-        if any(bool((changes.carries(at) & patched).any()) for at in places):
-            return False
+        if changes.counts[PATCH] and self.watches:
+            patched = changes.ops == PATCH
+            places = [schema.position(name) for name in self.watches]
+            if any(bool((changes.carries(at) & patched).any()) for at in places):
+                return False
+        if not self.blank:
+            return True
         new = changes.ops == UPSERT
         return not any(_is_set(changes, schema.position(name), new) for name in self.blank)
 
@@ -176,6 +179,10 @@ class Lens(ABC):
 
     def bind(self, side: Side) -> Lens:
         """This lens, for making rows one by one of those that a side has."""
+        return self
+
+    def of_table(self, table: str) -> Lens:
+        """The part of this lens that a table has to do with, if its parts are independent."""
         return self
 
     def unlock(self) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from livingdb.evolution.lenses.column_lens import (
     replace_values,
 )
 from livingdb.evolution.lenses.column_mapping import ColumnMapping
-from livingdb.evolution.lenses.lens import Loss, Side, TableImages
+from livingdb.evolution.lenses.lens import Follower, Loss, Side, TableImages
 from livingdb.evolution.lenses.row_alignment import Mask, align_rows, keys_of
 from livingdb.evolution.lenses.row_lens import CarriedRows, TouchedRows
 from livingdb.graph.row_constraints import first_key
@@ -51,6 +52,17 @@ class MappedLens(ColumnLens):
     @abstractmethod
     def need_left(self, touched: TouchedRows) -> Mask:
         """The rows for which the columns of the old side are computed."""
+
+    def row_follower(
+        self, is_right: bool, watches: Iterable[str] = (), checks: bool = False
+    ) -> Follower:
+        """As of any such lens; of new rows only what a function gives is made."""
+        found = super().row_follower(is_right, watches, checks)
+        mapping = self.there if is_right else self.back
+        if mapping is None:
+            return found
+        make_rows = mapping.checked_columns if checks else mapping.computed_columns
+        return replace(found, make_rows=make_rows)
 
     # --- rows that are looked at before the change ----------------------------------------------
 

@@ -210,13 +210,12 @@ def follower_delta(
     changes: Delta, source: TableSchema, target: TableSchema, shape: Shape, follower: Follower
 ) -> Delta:
     """What narrow changes of one table do to another that follows it."""
-    known = source.column_places
-    places = [known.get((column.id, column.type)) for column in target.stored_columns]
+    places = source.places_of(target)
     columns = [None if at is None else changes.columns[at] for at in places]
     present = [None if at is None else changes.present[at] for at in places]
-    is_new = changes.ops == UPSERT
-    if (None in places or follower.checks) and is_new.any():
+    if (None in places or follower.checks) and changes.counts[UPSERT]:
         assert follower.make_rows is not None
+        is_new = changes.ops == UPSERT
         rows = follower.make_rows(_upserted_rows(source, changes.select(np.flatnonzero(is_new))))
         spread = None if is_new.all() else pa.array(np.cumsum(is_new) - 1, mask=~is_new)
         for position, column in enumerate(target.stored_columns):
@@ -224,10 +223,10 @@ def follower_delta(
                 values = flat(rows.column(column.name))
                 columns[position] = values if spread is None else values.take(spread)
                 present[position] = None if spread is None else is_new
-    made = Delta(shape, changes.keys, changes.ops, tuple(columns), tuple(present))
-    does = made.ops != PATCH
-    if does.all():
+    made = changes.with_columns(shape, columns, present)
+    if not made.counts[PATCH]:
         return made
+    does = made.ops != PATCH
     for position in range(shape.key_count, len(columns)):
         if columns[position] is not None:
             does |= made.carries(position)
@@ -236,8 +235,7 @@ def follower_delta(
 
 def delta_counts(changes: Delta) -> Counts | None:
     """How many rows narrow changes insert, update and delete; None of patches as written."""
-    inserted, updated, deleted = np.bincount(changes.ops, minlength=3).tolist()
-    return Counts(inserted, updated, deleted) if changes.is_structural else None
+    return Counts(*changes.counts) if changes.is_structural else None
 
 
 def narrow_images(schema: TableSchema, shape: Shape, delta: RowImages) -> tuple[Delta, RowImages]:

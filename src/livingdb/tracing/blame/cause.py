@@ -197,7 +197,7 @@ class Causes:
         sync = self.sync_of(edge)
         if sync is None or sync.kind != "schema_change" or self._is_stage(sync):
             return None
-        lens, name = lens_of(self.graph, sync), table
+        lens, name = lens_of(self.graph, sync).of_table(table), table
         is_forward = edge.details["direction"] == "forward" or self._is_source(sync, edge)
         if table in (lens.new if is_forward else lens.old):
             if not isinstance(lens, RowLens):

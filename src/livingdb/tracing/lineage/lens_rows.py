@@ -45,6 +45,7 @@ def trace_lens(
 
     Rows have all their columns, hidden ones too.
     """
+    lens = lens.of_table(table)
     if table not in lens.new:
         return {table: rows}
     if rows is None:
