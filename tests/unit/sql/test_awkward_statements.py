@@ -26,6 +26,14 @@ REFUSED = {
     "DELETE FROM t WHERE city IN (Oslo)": "a text is written in quotes: 'Oslo'",
     "UPDATE t SET city = Oslo": "a text is written in quotes: 'Oslo'",
     "INSERT INTO t (id, city) VALUES (9, Oslo)": "a text is written in quotes: 'Oslo'",
+    "MERGE INTO t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED "
+    "THEN UPDATE SET city = Oslo": "a text is written in quotes: 'Oslo'",
+    "MERGE INTO t USING (SELECT 9 AS id) s ON t.id = s.id WHEN NOT MATCHED AND s.id = 9 "
+    "THEN INSERT VALUES (s.id, Oslo)": "a text is written in quotes: 'Oslo'",
+    "MERGE INTO t USING (SELECT 1 AS id) s ON t.id = s.id AND city = Oslo WHEN MATCHED "
+    "THEN DELETE": "a text is written in quotes: 'Oslo'",
+    "MERGE INTO t USING (SELECT 9 AS id) s ON t.id = s.id WHEN NOT MATCHED "
+    "THEN INSERT VALUES (s.id, s.Oslo)": "'s' has no column 'Oslo'$",
     "SELECT id FROM t WHERE id > city + Oslo": "no column 'Oslo'; near it are city$",
     "CREATE TEMP TABLE u (id INT)": "CREATE TEMP TABLE is not possible: nothing here is temporary",
     "CREATE OR REPLACE TEMPORARY VIEW v AS SELECT 1": "nothing here is temporary",

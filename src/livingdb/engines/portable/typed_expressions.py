@@ -37,6 +37,7 @@ from livingdb.engines.spark_types import (
     common_type,
     kind_of,
     literal_type,
+    map_type,
     parameter_type,
 )
 
@@ -254,10 +255,7 @@ class ExpressionTyper:
         return BIGINT
 
     def _array(self, node: exp.Array) -> pa.DataType:
-        found = require_common(self._types_of(node.expressions), "array(…)")
-        if found == NULL:
-            raise NotPortable("an array of nothing is of no type")
-        return pa.list_(found)
+        return pa.list_(require_common(self._types_of(node.expressions), "array(…)"))
 
     def _struct(self, node: exp.Struct) -> pa.DataType:
         if not all(isinstance(item, exp.PropertyEQ) for item in node.expressions):
@@ -265,7 +263,7 @@ class ExpressionTyper:
         names = [item.this.name for item in node.expressions]
         types = self._types_of(item.expression for item in node.expressions)
         is_clear = len({name.casefold() for name in names}) == len(names) > 0
-        if not is_clear or NULL in types:
+        if not is_clear:
             raise NotPortable(f"{sql_excerpt(node)} may differ between engines")
         return pa.struct(list(zip(names, types, strict=True)))
 
@@ -273,7 +271,9 @@ class ExpressionTyper:
         keys, values = (self.type_of(node.args[part]).value_type for part in ("keys", "values"))
         if kind_of(keys) in ("array", "struct", "map", "float", "double"):
             raise NotPortable(f"keys of {kind_of(keys)} may differ between engines")
-        return pa.map_(keys, values)
+        if keys == NULL and node.args["keys"].expressions:
+            raise NotPortable("a map has no key that is null")
+        return map_type(keys, values)
 
     def _column(self, node: exp.Column) -> pa.DataType:
         return self._resolver.column(node)

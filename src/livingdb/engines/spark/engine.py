@@ -99,6 +99,7 @@ class SparkEngine:
         """The rows the query gives."""
         frame = self.frame(request)
         with _translate_spark_errors():
+            _check_items(frame)
             table = frame.toArrow()
         return as_stored_types(table, [""] * table.num_columns)
 
@@ -144,6 +145,17 @@ class SparkEngine:
         if _is_remote(self.session):
             return False
         return self.session.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def _check_items(frame: DataFrame) -> None:
+    """`Unsupported` for arrays and maps of nothing, which PySpark has no Arrow type for."""
+    for field in frame.schema:
+        kind = field.dataType.simpleString()
+        if "array<void>" in kind or "map<void" in kind:
+            raise Unsupported(
+                f"column {field.name!r} holds nothing in an array or a map ({kind}); say of what "
+                "it is, as in CAST(array() AS array<string>)"
+            )
 
 
 def _is_remote(thing: Any) -> bool:
