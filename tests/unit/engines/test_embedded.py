@@ -245,3 +245,10 @@ def test_arrays_and_maps_of_nothing_need_no_spark(tmp_path: Path) -> None:
         answer = main.sql("SELECT array() AS a, map() AS m")
         assert (answer.engine, list(answer)) == ("embedded", [{"a": [], "m": []}])
         assert answer.schema.types == [pa.list_(pa.null()), pa.map_(pa.string(), pa.null())]
+
+
+def test_a_long_sum_is_nested_too_deeply() -> None:
+    query = parse_statement(f"SELECT {' + '.join(['id'] * 2_000)} AS n FROM t")
+    request = Request(query, {"t": Source(pa.table({"id": pa.array([1], pa.int32())}))})  # type: ignore[arg-type]
+    with pytest.raises(Unsupported, match="nested too deeply for the embedded engine"):
+        EmbeddedEngine().rows(request)

@@ -76,6 +76,12 @@ def test_refused(text: str) -> None:
         _branch().sql(text)
 
 
+def test_conditions_are_joined_as_spark_joins_them() -> None:
+    found = _branch().sql("SELECT id = 1 OR id = 2 OR id = 3 OR id = 4 OR id = 5 FROM t")
+    title = "((((id = 1) OR (id = 2)) OR (id = 3)) OR ((id = 4) OR (id = 5)))"
+    assert found.schema.names == [title]
+
+
 def test_a_query_with_a_name_inside_an_expression() -> None:
     found = _branch().sql("SELECT (WITH x AS (SELECT 1 AS a) SELECT a FROM x) AS v").to_arrow()
     assert found.to_pydict() == {"v": [1]}

@@ -88,9 +88,22 @@ class ExpressionTyper:
 
     def __init__(self, resolver: Resolver):
         self._resolver = resolver
+        self._found: dict[int, pa.DataType] = {}
+        """Types of operands that are asked for next, by the identity of their nodes."""
 
     def type_of(self, node: exp.Expr) -> pa.DataType:
-        """The type of an expression, noted on it and on every part of it."""
+        """The type of an expression, noted on it and on every part of it.
+
+        Of a long chain of operators the first operands are typed first, and not one in another.
+        """
+        found = self._found.pop(id(node), None)
+        if found is not None:
+            return found
+        for part in reversed(_first_operands(node)):
+            self._found[id(part)] = self._own_type(part)
+        return self._own_type(node)
+
+    def _own_type(self, node: exp.Expr) -> pa.DataType:
         typed = _TYPE_RULES.get(type(node))
         found = self._call_type(node) if typed is None else typed(self, node)
         return annotate_type(node, found)
@@ -157,14 +170,15 @@ class ExpressionTyper:
     def _as_written(self, node: exp.Expr) -> exp.Expr:
         """A whole number that is a parameter as the literal that Spark puts in its place."""
         if isinstance(node, exp.Paren):
-            return exp.Paren(this=self._as_written(node.this))
+            inner = self._as_written(node.this)
+            return node if inner is node.this else exp.Paren(this=inner)
         is_negative = isinstance(node, exp.Neg) and isinstance(node.this, exp.Placeholder)
         place = node.this if is_negative else node
         if not isinstance(place, exp.Placeholder):
-            return node.copy()
+            return node
         value = self._resolver.parameters.get(str(place.this))
         if not isinstance(value, int) or isinstance(value, bool) or (is_negative and value < 0):
-            return node.copy()
+            return node
         return exp.Literal.number(-value if is_negative else value)
 
     def _interval_sum_type(self, node: exp.Binary) -> pa.DataType:
@@ -383,6 +397,15 @@ class ExpressionTyper:
         if node.alias:
             raise NotPortable("a query with a name cannot stand in an expression")
         return self._resolver.subquery(node.this, single=True)
+
+
+def _first_operands(node: exp.Expr) -> list[exp.Expr]:
+    """The operators in the first operand of an operator, the outermost first."""
+    found: list[exp.Expr] = []
+    while isinstance(node, exp.Binary) and isinstance(node.this, exp.Binary):
+        node = node.this
+        found.append(node)
+    return found
 
 
 def field_type(data_type: pa.DataType, name: str) -> pa.DataType:

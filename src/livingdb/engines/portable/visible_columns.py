@@ -86,16 +86,16 @@ class VisibleColumns:
         if len(of_source) > 1:
             raise NotPortable(f"{name!r} stands for several tables")
         if of_source:
-            found = _unique_column_type(of_source[0].columns, parts[1], sql_excerpt(node))
+            found = _unique_column_type(of_source[0].columns, parts[1], node)
             rest = parts[2:]
         else:
-            found, rest = self._column_type(name, sql_excerpt(node)), parts[1:]
+            found, rest = self._column_type(name, node), parts[1:]
         for part in rest if found is not None else ():
             found = field_type(found, part)
         return found
 
     def _unqualified(self, node: exp.Column, name: str) -> pa.DataType | None:
-        found = self._column_type(name, sql_excerpt(node))
+        found = self._column_type(name, node)
         if self.clause not in _BY_ALIAS or name not in self._aliases:
             return found
         expression, data_type = self._aliases[name]
@@ -105,11 +105,11 @@ class VisibleColumns:
             raise NotPortable(f"{sql_excerpt(node)} is both a column and an alias")
         return data_type
 
-    def _column_type(self, name: str, text: str) -> pa.DataType | None:
+    def _column_type(self, name: str, node: exp.Expr) -> pa.DataType | None:
         if name in self._using:
             return self._using[name]
         every = [column for source in self.sources for column in source.columns]
-        return _unique_column_type(every, name, text)
+        return _unique_column_type(every, name, node)
 
     def _outer_column_type(self, node: exp.Column) -> pa.DataType | None:
         found = None if self._outer is None else self._outer._lookup(node)
@@ -162,8 +162,9 @@ class VisibleColumns:
             raise NotPortable("USING in this place may differ between engines")
         found = {}
         for name in names:
-            left = self._column_type(name.casefold(), name)
-            right = _unique_column_type(source.columns, name.casefold(), name)
+            said = exp.to_identifier(name)
+            left = self._column_type(name.casefold(), said)
+            right = _unique_column_type(source.columns, name.casefold(), said)
             if left is None or left != right:
                 raise NotPortable(f"USING ({name}) takes columns of one type")
             found[name.casefold()] = left
@@ -208,10 +209,10 @@ class _OuterColumns(VisibleColumns):
         return found
 
 
-def _unique_column_type(columns: Sequence[Column], name: str, text: str) -> pa.DataType | None:
+def _unique_column_type(columns: Sequence[Column], name: str, node: exp.Expr) -> pa.DataType | None:
     alike = [kind for column, kind in columns if column.casefold() == name]
     if len(alike) > 1:
-        raise NotPortable(f"the column {text} is in several tables")
+        raise NotPortable(f"the column {sql_excerpt(node)} is in several tables")
     return alike[0] if alike else None
 
 

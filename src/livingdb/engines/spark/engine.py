@@ -205,6 +205,8 @@ def _translate_spark_errors() -> Iterator[None]:
     except (AnalysisException, ParseException) as error:
         raise InvalidData(_first_line(error)) from None
     except (PySparkException, Py4JError) as error:
+        if "StackOverflowError" in str(error):
+            raise InvalidData("the statement is nested too deeply") from None
         raise InvalidData(f"Spark: {_first_line(error)}") from error
     except pa.ArrowException as error:
         raise Unsupported(
