@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from sqlglot import exp
 from livingdb.engines.embedded.results import as_stored_types
 from livingdb.engines.pruning import scan_bounds
 from livingdb.engines.range_text import RANGES_OPTION, ranges_to_text
-from livingdb.engines.request import Request, Source
+from livingdb.engines.request import Request, Source, TableLocation
 from livingdb.engines.spark.build_trees import build_frame
 from livingdb.engines.spark.parallelism import parallelism
 from livingdb.engines.tree_parts import TreeParts
@@ -27,7 +28,6 @@ from livingdb.engines.trust import text_for_spark
 from livingdb.engines.value_ranges import Ranges
 from livingdb.errors import InvalidData, LivingDBError, Unsupported, Untrusted
 from livingdb.tables.recipe import Definition
-from livingdb.tables.rows import RowSet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,6 +44,15 @@ each time it runs.
 
 _numbers = count()
 """Views of all threads of a process share a session, so their names never repeat."""
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What of a stored table is read: columns and ranges as the options of the source say them."""
+
+    location: TableLocation
+    columns: str
+    ranges: str
 
 
 class SparkEngine:
@@ -69,8 +78,8 @@ class SparkEngine:
         self._check_variables(query, schemas)
         try:
             with _translate_spark_errors():
-                for name, source in request.sources.items():
-                    self._frame(source, request).createOrReplaceTempView(names[name])
+                for name, frame in self._frames(request):
+                    frame.createOrReplaceTempView(names[name])
                 self.session.conf.set(SUBSTITUTE, "false")
                 return self.session.sql(text, args=values or None)
         finally:
@@ -109,24 +118,43 @@ class SparkEngine:
         with _translate_spark_errors():
             return build_frame(url, definition, self.frame(request), parts)
 
-    def _frame(self, source: Source, request: Request) -> DataFrame:
-        stored = source.location
-        if isinstance(source.rows, pa.Table) and stored is None:
+    def _frames(self, request: Request) -> Iterator[tuple[str, DataFrame]]:
+        """The rows of each source as a data frame.
+
+        Sources that are read alike are one frame: each starts a process of Python to be made, and
+        one more to be planned.
+        """
+        known: dict[_Read, DataFrame] = {}
+        for name, source in request.sources.items():
+            needed = _mentioned_columns(request.query, source.schema.names)
+            wanted = self._prunable_ranges(source, request)
+            if source.location is None:
+                yield name, self._given_frame(source, needed, wanted)
+                continue
+            read = _Read(source.location, _columns_option(needed), _ranges_option(wanted))
+            if read not in known:
+                known[read] = self._stored_frame(read)
+            yield name, known[read]
+
+    def _given_frame(
+        self, source: Source, needed: list[str], wanted: Mapping[str, Ranges]
+    ) -> DataFrame:
+        """Rows that only this process has."""
+        if isinstance(source.rows, pa.Table):
             return self.session.createDataFrame(source.rows)
-        needed = _mentioned_columns(request.query, source.schema.names)
-        wanted = self._prunable_ranges(source, request)
-        if stored is None:
-            assert isinstance(source.rows, RowSet)
-            part = scan_bounds(source.rows.schema, wanted)
-            found = [source.rows.to_arrow(needed, span, part.filters) for span in part.spans]
-            empty = source.schema.empty_table().select(needed)
-            return self.session.createDataFrame(pa.concat_tables([empty, *found]))
-        read = self.session.read.format("livingdb").option("table", stored.table)
-        read = read.option("versionAsOf", f"id:{stored.snapshot}")
-        read = read.option("columns", _columns_option(needed))
-        if wanted:
-            read = read.option(RANGES_OPTION, ranges_to_text(wanted))
-        return read.load(stored.url)
+        part = scan_bounds(source.rows.schema, wanted)
+        found = [source.rows.to_arrow(needed, span, part.filters) for span in part.spans]
+        empty = source.schema.empty_table().select(needed)
+        return self.session.createDataFrame(pa.concat_tables([empty, *found]))
+
+    def _stored_frame(self, read: _Read) -> DataFrame:
+        """Rows that tasks of Spark read themselves."""
+        stored = read.location
+        made = self.session.read.format("livingdb").option("table", stored.table)
+        made = made.option("versionAsOf", f"id:{stored.snapshot}").option("columns", read.columns)
+        if read.ranges:
+            made = made.option(RANGES_OPTION, read.ranges)
+        return made.load(stored.url)
 
     def _prunable_ranges(self, source: Source, request: Request) -> dict[str, Ranges]:
         """The ranges outside of which no row matters, whatever Spark takes the query to mean.
@@ -176,6 +204,10 @@ def _mentioned_columns(query: exp.Query, columns: list[str]) -> list[str]:
 def _columns_option(names: list[str]) -> str:
     """Names as the option `columns` takes them."""
     return ",".join(f"`{n.replace('`', '``')}`" if _needs_quotes(n) else n for n in names)
+
+
+def _ranges_option(wanted: Mapping[str, Ranges]) -> str:
+    return ranges_to_text(wanted) if wanted else ""
 
 
 def _needs_quotes(name: str) -> bool:
