@@ -13,7 +13,7 @@ SAMPLE = """
     % & * + - / < <=> >>> abs add_months approx_top_k_estimate array_sort avg bit_count bitmap_count
     bround cast ceil coalesce concat concat_ws cume_dist date_add date_trunc datediff div element_at
     explode extract floor from_json grouping hash if in initcap instr left like listagg log lpad
-    make_interval max_by mod named_struct nth_value percentile pmod regexp_replace reverse round
+    make_interval map max_by mod named_struct nth_value percentile pmod regexp_replace reverse round
     row_number sequence split stack substring sum theta_sketch_agg to_char trim trunc try_divide
     try_parse_json unix_date user version when width_bucket xpath
 """

@@ -299,6 +299,14 @@ SELECT map('a', 1, 'a', 2) AS a
 SELECT struct(1, 'x') AS v
 SELECT map(person, 1) AS a FROM orders
 SELECT v.a, v.b FROM VALUES (1, array('x')), (2, NULL), (3, array('y', 'z')) AS v(a, b)
+SELECT v.a, v.b FROM VALUES (array(1), map('a', 1)), (array(), map()), (array(2.5), map('b', NULL))
+  AS v(a, b)
+SELECT v.a FROM VALUES (named_struct('x', 1, 'y', 'z')), (named_struct('X', 1, 'Y', NULL)) AS v(a)
+SELECT array(array(1), array()) AS a, array(map(), map('a', 1)) AS b, array(NULL) AS c,
+  array(named_struct('a', 1), named_struct('a', 2.5)) AS d, map('x', NULL) AS e
+SELECT CASE WHEN id > 3 THEN array(quantity) ELSE array() END AS a,
+  if(id > 3, map('a', amount), map()) AS b, count(array()) OVER (ORDER BY id) AS c FROM orders
+SELECT array(1) AS a UNION ALL SELECT array(3000000000) UNION ALL SELECT array()
 WITH RECURSIVE r AS (SELECT 1 AS n, 'a' AS s UNION ALL SELECT n + 1, s || 'b' FROM r WHERE n < 3)
   SELECT * FROM r
 WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 100) SELECT max(n) AS m,
@@ -386,7 +394,7 @@ SELECT * FROM orders a JOIN people b USING (person)
 SELECT name, quantity FROM people JOIN LATERAL (SELECT quantity FROM orders WHERE person =
   people.id) t
 SELECT count(*) AS n FROM nobody GROUP BY GROUPING SETS (())
-SELECT array() AS v
+SELECT map(NULL, 1) AS v
 SELECT array(1, 'a') AS v
 SELECT map(1.5D, 1) AS v
 SELECT array(1) = array(1) AS v

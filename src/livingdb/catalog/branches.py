@@ -71,7 +71,8 @@ class BranchRow:
     `epoch` changes when chunks are dropped that a transaction may have built upon.  `number` is
     the catalog's own: it says which of two branches was made first.  `chain` is the digest of the
     newest line of its log, `digest` that of its own row.  `step` is the newest step that somebody
-    was to follow when the branch was seen, 0 if there was none.
+    was to follow when the branch was seen, 0 if there was none.  `is_behind`: it has steps to
+    follow, and who sees it cannot, so that `head` is where it was.
     """
 
     id: BranchId
@@ -86,6 +87,12 @@ class BranchRow:
     chain: bytes
     digest: bytes
     step: int
+    is_behind: bool = False
+
+    @property
+    def head_name(self) -> str:
+        """What its head is called where heads are shown."""
+        return f"{self.name} (behind)" if self.is_behind else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +217,14 @@ class Branches:
     def all(self) -> list[BranchRow]:
         """Every branch, by name."""
         return self._read(_ALL, {})
+
+    def followed(self) -> list[BranchRow]:
+        """The same; `Locked` if one of them is behind."""
+        rows = self.all()
+        for row in rows:
+            if row.is_behind:
+                raise behind_error(row)
+        return rows
 
     def names(self) -> dict[BranchId, str]:
         """What every branch is called."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from copy import copy
+from dataclasses import replace
 
 from sqlalchemy import Connection
 
@@ -28,10 +29,12 @@ class FixedBranches(Branches):
         super().__init__(queries)
         self.courses = dict(courses or {})
         """The courses on which branches had steps to follow, and what they say."""
-        self._behind: Collection[BranchId] = ()
+        self._know(rows)
+        self._tags = {tag.name: tag for tag in tags}
+
+    def _know(self, rows: Iterable[BranchRow]) -> None:
         self._rows = {row.name: row for row in sorted(rows, key=lambda row: row.name)}
         self._ids = {row.id: row for row in self._rows.values()}
-        self._tags = {tag.name: tag for tag in tags}
 
     def has_steps(self, connection: Connection | None = None) -> bool:
         """See `Branches.has_steps`."""
@@ -40,11 +43,11 @@ class FixedBranches(Branches):
     def refusing(self, behind: Collection[BranchId]) -> FixedBranches:
         """The same, of which some are named but not shown: they have steps to follow."""
         found = copy(self)
-        found._behind = behind
+        found._know(replace(row, is_behind=row.id in behind) for row in self._rows.values())
         return found
 
     def _shown(self, row: BranchRow | None) -> BranchRow | None:
-        if row is not None and row.id in self._behind:
+        if row is not None and row.is_behind:
             raise behind_error(row)
         return row
 

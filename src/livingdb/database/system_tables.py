@@ -63,14 +63,15 @@ def _parents(database: Database, rows: Iterable[SnapshotRow]) -> list[list[str]]
 def _branches(database: Database, ref: str) -> pa.Table:
     graph, telling = database._graph, _telling(database, ref)
     rows = graph.branches.all()
-    heads = graph.snapshots.get_many({row.head for row in rows})
+    found = graph.snapshots.get_many({row.head for row in rows})
+    heads = [None if row.is_behind else found[row.head] for row in rows]
     return pa.table(
         {
             "name": pa.array([row.name for row in rows], pa.string()),
-            "head": pa.array([heads[row.head].address.hex() for row in rows], pa.string()),
+            "head": pa.array([head and head.address.hex() for head in heads], pa.string()),
             "origin": pa.array([row.origin for row in rows], pa.string()),
             "time": pa.array([row.time for row in rows], pa.int64()).cast(TIME),
-            "message": pa.array([telling.message(heads[row.head]) for row in rows], pa.string()),
+            "message": pa.array([head and telling.message(head) for head in heads], pa.string()),
         }
     )
 

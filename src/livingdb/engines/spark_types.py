@@ -32,8 +32,10 @@ __all__ = [
     "cast_target_type",
     "common_type",
     "decimal_type",
+    "has_no_type",
     "kind_of",
     "literal_type",
+    "map_type",
     "number_type",
     "parameter_type",
     "spark_type",
@@ -184,6 +186,22 @@ def decimal_type(precision: int, scale: int) -> pa.DataType | None:
     return pa.decimal128(min(precision, 38), scale) if fits else None
 
 
+def map_type(key: pa.DataType, value: pa.DataType) -> pa.DataType:
+    """The type of a map; one of nothing has keys of no type, which Arrow makes of arrays only."""
+    if key.id != NULL.id:
+        return pa.map_(key, value)
+    nothing = pa.array([], value)
+    return pa.MapArray.from_arrays(pa.array([0], pa.int32()), pa.nulls(0), nothing).type
+
+
+def has_no_type(data_type: pa.DataType) -> bool:
+    """Whether a value of the type holds parts that are all null, or holds nothing."""
+    if data_type.id == NULL.id:
+        return True
+    parts = (data_type.field(at).type for at in range(data_type.num_fields))
+    return any(map(has_no_type, parts))
+
+
 def common_type(types: Sequence[pa.DataType]) -> pa.DataType | None:
     """The type Spark brings values to when they meet in CASE, IN, UNION or a comparison."""
     found = NULL
@@ -205,7 +223,28 @@ def _common_type_of_two(left: pa.DataType, right: pa.DataType) -> pa.DataType | 
         return _common_number(left, right)
     if one in _TIMES and other in _TIMES:
         return (DATE, NTZ, TIMESTAMP)[max(_TIMES.index(one), _TIMES.index(other))]
-    return None
+    return _common_nested_type(left, right) if one == other else None
+
+
+def _common_nested_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """The type of arrays, maps or structs of one shape, whose parts meet one by one."""
+    kind = kind_of(left)
+    if kind == "array":
+        item = _common_type_of_two(left.value_type, right.value_type)
+        return None if item is None else pa.list_(item)
+    if kind == "map":
+        key = _common_type_of_two(left.key_type, right.key_type)
+        value = _common_type_of_two(left.item_type, right.item_type)
+        return None if key is None or value is None else map_type(key, value)
+    if kind != "struct" or left.num_fields != right.num_fields:
+        return None
+    fields = []
+    for one, other in zip(left, right, strict=True):
+        found = _common_type_of_two(one.type, other.type)
+        if found is None or one.name.casefold() != other.name.casefold():
+            return None
+        fields.append((one.name, found))
+    return pa.struct(fields)
 
 
 def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:

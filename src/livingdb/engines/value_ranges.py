@@ -101,7 +101,8 @@ def comparison_ranges(data_type: pa.DataType, operator: str, value: object) -> R
         return None
     below, above, exact = bounds
     try:
-        low, high = _encode(below, data_type), _encode(above, data_type)
+        low = _encode(below, data_type)
+        high = low if above is below else _encode(above, data_type)
     except (LivingDBError, pa.ArrowException, OverflowError, ValueError):
         return None
     if operator == "=":

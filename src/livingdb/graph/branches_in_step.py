@@ -9,7 +9,7 @@ that it has not seen.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -65,18 +65,19 @@ class BranchesInStep(Branches):
     ) -> list[BranchRow]:
         """What a statement found, for who cannot follow: a branch that is behind is refused.
 
-        Several are only named.
+        Of several, those that are behind say so.
         """
-        while len(rows) == 1 and rows[0].step:
+        while rows and rows[0].step:
             behind = followers(self._steps.courses())
             again = super()._read(statement, values)
-            if again != rows:
-                rows = again
-            elif rows[0].id in behind:
-                raise behind_error(rows[0])
-            else:
+            if again == rows:
                 break
-        return rows
+            rows = again
+        else:
+            return rows
+        if len(rows) == 1 and rows[0].id in behind:
+            raise behind_error(rows[0])
+        return [replace(row, is_behind=row.id in behind) for row in rows]
 
     def follow(self) -> None:
         """Let every branch follow every step, unless the database is only read."""

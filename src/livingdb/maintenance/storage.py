@@ -62,7 +62,7 @@ def measure_storage(graph: Graph) -> Storage:
     weigh = _Scales(graph)
     tables: dict[str, set[Address]] = {}
     branches: dict[str, set[Address]] = {}
-    for branch in graph.branches.all():
+    for branch in graph.branches.followed():
         head = graph.snapshots.at(branch.head)
         mine = branches.setdefault(branch.name, {head.address})
         for name, address in graph.tables(head).items():

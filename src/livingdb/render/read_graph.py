@@ -119,8 +119,8 @@ class _GraphReader:
         shown = self._shown_snapshots()
         starts = list(self._starts(set(shown)))
         told = {name for start in starts for name in start.heads}
-        untold = [b for b in self.branches if not is_hidden(b.name) and b.name not in told]
-        heads = _names_by_snapshot((branch.head, branch.name) for branch in untold)
+        untold = [b for b in self.branches if not is_hidden(b.name) and b.head_name not in told]
+        heads = _names_by_snapshot((branch.head, branch.head_name) for branch in untold)
         tags = _names_by_snapshot((tag.snapshot, tag.name) for tag in self.graph.branches.tags())
         items = [self._item(self.rows[number], heads, tags) for number in shown]
         return _insert_starts(items, starts)
@@ -209,7 +209,7 @@ class _GraphReader:
 
 def _start(row: SnapshotRow, lane: int, branch: BranchRow, first: Movement) -> Item:
     how = "clone" if first.operation == "clone" else "keep"
-    heads = (branch.name,) if branch.head == row.sequence else ()
+    heads = (branch.head_name,) if branch.head == row.sequence else ()
     why = (first.author, first.message)
     return Item(row, lane, START, how, (row.sequence,), (), heads, (), {}, branch.time, *why)
 

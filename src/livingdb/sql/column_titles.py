@@ -127,6 +127,13 @@ def _arguments(node: exp.Func) -> list[exp.Expr]:
     return sorted(written, key=lambda part: part.meta[WRITTEN_PLACE]) if written else found
 
 
+def _map(node: exp.VarMap) -> str:
+    """Keys and values in turn, as they are written."""
+    keys, values = (node.args[part].expressions for part in ("keys", "values"))
+    pairs = zip(keys, values, strict=True)
+    return f"map({_titles([item for pair in pairs for item in pair])})"
+
+
 def _unstarred(node: exp.Expr) -> exp.Expr:
     plain = node.copy()
     for star in list(plain.find_all(exp.Star)):
@@ -322,6 +329,7 @@ _WRITTEN: dict[type[exp.Expr], Callable[[Any], str]] = {
     exp.Paren: lambda node: _title(node.this),
     exp.Trim: _trim,
     exp.TryCast: _cast,
+    exp.VarMap: _map,
     exp.Window: _window,
 }
 """How Spark writes what is neither a call nor an operator between two operands."""

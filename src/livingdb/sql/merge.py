@@ -9,6 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.engines.embedded.session import Session
+from livingdb.engines.unquoted_text import ASSIGNED, BARE
 from livingdb.errors import InvalidData
 from livingdb.sql.row_statements import StatementWriter, Target, known_column
 from livingdb.sql.update import assigned_values
@@ -96,6 +97,7 @@ def _qualify_columns(value: exp.Expr, home: str | None) -> exp.Expr:
     for column in columns if home is not None else ():
         if not column.table and column.find_ancestor(exp.Query) is None:
             column.set("table", exp.to_identifier(home, quoted=True))
+            column.meta[BARE] = True
     return value
 
 
@@ -151,7 +153,7 @@ def _query(tree: exp.Merge, target: Target, called: str, clauses: Sequence[_Clau
     for number, clause in enumerate(clauses):
         applies = chosen.copy().eq(number)
         for at, value in enumerate(_row_values(target, clause)):
-            items.append(exp.Case().when(applies, value).as_(f"v{number}_{at}"))
+            items.append(exp.Case().when(applies, value).as_(f"{ASSIGNED}{number}_{at}"))
     marked = exp.select("*", exp.true().as_(_SOURCE)).from_(tree.args["using"].copy())
     query = exp.select(*items).from_(marked.subquery(exp.to_identifier(called, quoted=True)))
     query = query.join(
@@ -233,7 +235,7 @@ def _apply(
 
     for number, clause in enumerate(clauses):
         columns = _clause_columns(target, clause)
-        values = [f"v{number}_{at}" for at in range(len(columns))]
+        values = [f"{ASSIGNED}{number}_{at}" for at in range(len(columns))]
         if clause.action == "delete":
             gone = rows(number, ["DISTINCT " + keys[0], *keys[1:]], target.key)
             changes.delete(target, gone)

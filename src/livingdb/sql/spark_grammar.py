@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 from sqlglot import exp
@@ -125,6 +125,12 @@ class SparkGrammar(SparkParser):
             alias.args[MOST_LEVELS] = level
         return alias
 
+    def _parse_disjunction(self) -> exp.Expr | None:
+        return _balanced(super()._parse_disjunction(), exp.Or)
+
+    def _parse_conjunction(self) -> exp.Expr | None:
+        return _balanced(super()._parse_conjunction(), exp.And)
+
     def _parse_bitwise(self) -> exp.Expr | None:
         return self._parse_bits(0)
 
@@ -166,6 +172,29 @@ class SparkGrammar(SparkParser):
                 right = self._parse_factor(parse_mod)
                 this = self.expression(kind(this=_grouped(this), expression=right))
         return this
+
+
+def _balanced(tree: exp.Expr | None, kind: type[exp.Connector]) -> exp.Expr | None:
+    """Conditions joined by AND or OR as a tree that is as flat as Spark makes it.
+
+    So a thousand of them are ten levels deep, and no part that walks down the tree meets an end.
+    """
+    parts: list[exp.Expr] = []
+    top = tree
+    while type(tree) is kind:
+        parts.append(tree.expression)
+        tree = tree.this
+    if tree is None or len(parts) < 3:  # three conditions are the same tree either way
+        return top
+    parts.append(tree)
+    return _joined(parts[::-1], kind)
+
+
+def _joined(parts: Sequence[exp.Expr], kind: type[exp.Connector]) -> exp.Expr:
+    if len(parts) == 1:
+        return parts[0]
+    middle = (len(parts) - 1) // 2 + 1
+    return kind(this=_joined(parts[:middle], kind), expression=_joined(parts[middle:], kind))
 
 
 # --- texts --------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.embedded.results import null_types_as_text
+from livingdb.engines.embedded.results import null_types_as_text, typed_keys
 from livingdb.engines.engine_choice import answer_request
 from livingdb.engines.portable.portability import PortableQuery
 from livingdb.errors import InvalidData, Unsupported
@@ -90,7 +90,8 @@ def _select(
     rows, name = answer_request(request, engine)
     if name == "embedded":
         is_typed = isinstance(request.portable, PortableQuery)
-        rows = with_spark_titles(tree, rows if is_typed else null_types_as_text(rows))
+        rows = typed_keys(rows) if is_typed else null_types_as_text(rows)
+        rows = with_spark_titles(tree, rows)
     return Result(rows, engine=name)
 
 

@@ -272,13 +272,22 @@ def test_who_only_reads_sees_no_branch_that_is_behind(
                 lambda: amount(reader, "v1"),
                 lambda: amount(reader, "main", "v1.other"),
                 lambda: amount(reader, "main", "other VERSION AS OF 'v1'"),
+                lambda: reader.branch("v1").log(),
+                lambda: reader.whereabouts("other", 2, branch="main"),
                 reader.check,
+                reader.storage,
             ]
             for ask in asked:
                 with pytest.raises(Locked, match="open it once for writing"):
                     ask()
+            shown = reader.branch("main").sql(
+                "SELECT name FROM livingdb.branches WHERE head IS NULL"
+            )
+            assert [row["name"] for row in shown] == OTHERS
+            assert "[v1 (behind)]" in reader.graph().to_text()
             with livingdb.open(path, author="ann", engine="embedded") as writer:
                 assert amount(writer, "v1") == 7.0
+            assert "[v1]" in reader.graph().to_text()
             assert amount(reader, "v1") == amount(reader, "main", "v1.other") == 7.0
 
 

@@ -217,3 +217,38 @@ def test_written_arrays_structs_and_maps_need_no_spark(tmp_path: Path) -> None:
         found = main.table("t").get(1)
         kept = {"tags": ["a", None], "ns": [1, 3], "place": {"lat": 1.5}, "m": [("a", 1)]}
         assert found == {"id": 1, **kept}
+
+
+def test_arrays_and_maps_of_nothing_need_no_spark(tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "shop.ldb") as db:
+        main = db.branch("main")
+        columns = "ns ARRAY<BIGINT>, m MAP<INT, DATE>, s STRUCT<a: ARRAY<STRING>, m: MAP<INT, INT>>"
+        main.sql(f"CREATE TABLE t (id INT PRIMARY KEY, {columns})")
+        values = [
+            "(1, array(), map(), named_struct('a', array(), 'm', map()))",
+            "(2, array(NULL), map(1, NULL), named_struct('a', NULL, 'm', NULL))",
+            "(3, array(3000000000), map(1, DATE '2026-01-01'), NULL)",
+        ]
+        assert main.sql(f"INSERT INTO t VALUES {values[0]}").engine == "embedded"
+        assert main.sql(f"INSERT INTO t VALUES {', '.join(values[1:])}").engine == "embedded"
+        merged = main.sql(
+            "MERGE INTO t USING (SELECT 3 AS id) AS u ON t.id = u.id "
+            "WHEN MATCHED THEN UPDATE SET ns = array(), m = map()"
+        )
+        assert merged.engine == "embedded"
+        rows = [tuple(row.values()) for row in main.table("t").to_arrow().to_pylist()]
+        assert rows == [
+            (1, [], [], {"a": [], "m": []}),
+            (2, [None], [(1, None)], {"a": None, "m": None}),
+            (3, [], [], None),
+        ]
+        answer = main.sql("SELECT array() AS a, map() AS m")
+        assert (answer.engine, list(answer)) == ("embedded", [{"a": [], "m": []}])
+        assert answer.schema.types == [pa.list_(pa.null()), pa.map_(pa.string(), pa.null())]
+
+
+def test_a_long_sum_is_nested_too_deeply() -> None:
+    query = parse_statement(f"SELECT {' + '.join(['id'] * 2_000)} AS n FROM t")
+    request = Request(query, {"t": Source(pa.table({"id": pa.array([1], pa.int32())}))})  # type: ignore[arg-type]
+    with pytest.raises(Unsupported, match="nested too deeply for the embedded engine"):
+        EmbeddedEngine().rows(request)

@@ -26,6 +26,14 @@ REFUSED = {
     "DELETE FROM t WHERE city IN (Oslo)": "a text is written in quotes: 'Oslo'",
     "UPDATE t SET city = Oslo": "a text is written in quotes: 'Oslo'",
     "INSERT INTO t (id, city) VALUES (9, Oslo)": "a text is written in quotes: 'Oslo'",
+    "MERGE INTO t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED "
+    "THEN UPDATE SET city = Oslo": "a text is written in quotes: 'Oslo'",
+    "MERGE INTO t USING (SELECT 9 AS id) s ON t.id = s.id WHEN NOT MATCHED AND s.id = 9 "
+    "THEN INSERT VALUES (s.id, Oslo)": "a text is written in quotes: 'Oslo'",
+    "MERGE INTO t USING (SELECT 1 AS id) s ON t.id = s.id AND city = Oslo WHEN MATCHED "
+    "THEN DELETE": "a text is written in quotes: 'Oslo'",
+    "MERGE INTO t USING (SELECT 9 AS id) s ON t.id = s.id WHEN NOT MATCHED "
+    "THEN INSERT VALUES (s.id, s.Oslo)": "'s' has no column 'Oslo'$",
     "SELECT id FROM t WHERE id > city + Oslo": "no column 'Oslo'; near it are city$",
     "CREATE TEMP TABLE u (id INT)": "CREATE TEMP TABLE is not possible: nothing here is temporary",
     "CREATE OR REPLACE TEMPORARY VIEW v AS SELECT 1": "nothing here is temporary",
@@ -66,6 +74,12 @@ def _branch() -> BranchScope:
 def test_refused(text: str) -> None:
     with pytest.raises(livingdb.LivingDBError, match=REFUSED[text]):
         _branch().sql(text)
+
+
+def test_conditions_are_joined_as_spark_joins_them() -> None:
+    found = _branch().sql("SELECT id = 1 OR id = 2 OR id = 3 OR id = 4 OR id = 5 FROM t")
+    title = "((((id = 1) OR (id = 2)) OR (id = 3)) OR ((id = 4) OR (id = 5)))"
+    assert found.schema.names == [title]
 
 
 def test_a_query_with_a_name_inside_an_expression() -> None:

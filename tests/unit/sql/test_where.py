@@ -101,3 +101,18 @@ def test_nested_too_deeply(orders: RowSet, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("livingdb.sql.select_where.answer_request", answer)
     with pytest.raises(InvalidData, match="the condition is nested too deeply"):
         select_where(orders, " + ".join(["id"] * 5_000) + " > 1")
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        " OR ".join(f"id = {number}" for number in range(1, 1_500)),
+        " AND ".join(f"id <> -{number}" for number in range(1_500)),
+        f"id IN ({', '.join(map(str, range(1, 10_000)))})",
+    ],
+    ids=["or", "and", "in"],
+)
+def test_many_terms_need_no_spark(orders: RowSet, where: str) -> None:
+    every = select_where(orders, "id > 0")
+    assert every.num_rows
+    assert select_where(orders, where).equals(every)

@@ -85,21 +85,28 @@ def _unnest_query(nested: exp.Subquery) -> None:
         nested.set("this", inner)
     if isinstance(nested.parent, exp.Exists) and _is_bare(nested):
         nested.replace(inner)
-    elif isinstance(inner, exp.Table) and isinstance(nested.parent, (exp.From, exp.Join)):
-        _unnest_table(nested, inner)
+    elif _is_relation(inner) and isinstance(nested.parent, (exp.From, exp.Join)):
+        _unnest_relation(nested, inner)
 
 
-def _unnest_table(nested: exp.Subquery, table: exp.Table) -> None:
+def _unnest_relation(nested: exp.Subquery, relation: exp.Expr) -> None:
     """`(t)` is `t`; what is joined in the parentheses that FROM begins with is joined after it."""
-    joins = table.args.get("joins") or []
+    joins = relation.args.get("joins") or []
     if not _is_bare(nested) or (joins and not isinstance(nested.parent, exp.From)):
         return
     select = nested.find_ancestor(exp.Select)
-    nested.replace(table)
+    nested.replace(relation)
     if joins and select is not None:
-        table.set("joins", None)
+        relation.set("joins", None)
         select.set("joins", [*joins, *(select.args.get("joins") or ())])
 
 
-def _is_bare(nested: exp.Subquery) -> bool:
-    return not any(value for key, value in nested.args.items() if key != "this")
+def _is_relation(inner: exp.Expr) -> bool:
+    """Whether it may stand in FROM without parentheses: a table, or a query with a name."""
+    is_query = isinstance(inner, exp.Subquery) and _is_bare(inner, "alias", "joins")
+    return isinstance(inner, exp.Table) or is_query
+
+
+def _is_bare(nested: exp.Subquery, *but: str) -> bool:
+    """Whether it is nothing but parentheses, apart from the parts named here."""
+    return not any(value for key, value in nested.args.items() if key not in ("this", *but))

@@ -81,6 +81,8 @@ def to_duckdb_sql(query: exp.Query) -> str:
         return query.sql("duckdb", unsupported_level=ErrorLevel.IGNORE, comments=False)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         raise NotEmbedded("the embedded engine has no words for this statement") from None
+    except RecursionError:
+        raise NotEmbedded("the statement is nested too deeply for the embedded engine") from None
 
 
 def _rewrite_node(node: exp.Expr) -> exp.Expr:

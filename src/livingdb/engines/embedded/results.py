@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from livingdb.chunks.types import normalise_type
+from livingdb.engines.spark_types import has_no_type, map_type
 from livingdb.errors import InvalidData, Unsupported
 
-__all__ = ["as_stored_types", "null_types_as_text"]
+__all__ = ["as_stored_types", "null_types_as_text", "typed_keys"]
 
 _WHOLE = ("HUGEINT", "UHUGEINT")
 
@@ -38,9 +39,30 @@ def as_stored_types(table: pa.Table, kinds: Sequence[str]) -> pa.Table:
 
 def null_types_as_text(table: pa.Table) -> pa.Table:
     """The table with values of no type, which are all null, as text."""
-    types = [_map_leaf_types(field.type, _text_if_none) for field in table.schema]
+    return _cast_types(table, [_map_leaf_types(kind, _text_if_none) for kind in table.schema.types])
+
+
+def typed_keys(table: pa.Table) -> pa.Table:
+    """The table for its reader: keys of maps that are all empty, which need a type, are text."""
+    if not any(map(has_no_type, table.schema.types)):
+        return table
+    return _cast_types(table, list(map(_typed_keys, table.schema.types)))
+
+
+def _cast_types(table: pa.Table, types: Sequence[pa.DataType]) -> pa.Table:
     fields = [field.with_type(kind) for field, kind in zip(table.schema, types, strict=True)]
     return table.cast(pa.schema(fields))
+
+
+def _typed_keys(data_type: pa.DataType) -> pa.DataType:
+    kinds = pa.types
+    if kinds.is_map(data_type):
+        return pa.map_(_text_if_none(data_type.key_type), _typed_keys(data_type.item_type))
+    if kinds.is_list(data_type):
+        return pa.list_(_typed_keys(data_type.value_type))
+    if kinds.is_struct(data_type):
+        return pa.struct([(inner.name, _typed_keys(inner.type)) for inner in data_type])
+    return data_type
 
 
 def _text_if_none(data_type: pa.DataType) -> pa.DataType:
@@ -80,7 +102,7 @@ def _map_leaf_types(
     kinds = pa.types
     if kinds.is_map(data_type):
         key = _map_leaf_types(data_type.key_type, change)
-        return pa.map_(key, _map_leaf_types(data_type.item_type, change))
+        return map_type(key, _map_leaf_types(data_type.item_type, change))
     lists = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list)
     if any(is_kind(data_type) for is_kind in lists):
         return pa.list_(_map_leaf_types(data_type.value_type, change))

@@ -34,7 +34,7 @@ __all__ = ["EmbeddedEngine", "NotEmbedded", "Session", "limit_memory"]
 
 
 class NoSuchColumn(NotFound):
-    """There is no column of a name that stands alone."""
+    """There is no column of a name."""
 
     def __init__(self, column: str, message: str):
         super().__init__(message)
@@ -295,7 +295,8 @@ def translate_error(error: Exception) -> LivingDBError | Exception:
 def _name_error(text: str) -> LivingDBError | None:
     """The error for a name or a call that is wrong; None if the text is about something else."""
     if found := _NO_COLUMN_OF.search(text):
-        return NotFound(f"{found[1]!r} has no column {found[2]!r}{_candidate_columns(text)}")
+        message = f"{found[1]!r} has no column {found[2]!r}{_candidate_columns(text)}"
+        return NoSuchColumn(found[2], message)
     if found := _NO_COLUMN.search(text):
         message = f"there is no column {found[1]!r}{_candidate_columns(text)}"
         return NoSuchColumn(found[1], message)

@@ -34,4 +34,10 @@ def _name(target: pa.DataType) -> str:
     kind = kind_of(target)
     if kind == "array":
         return f"{_name(target.value_type)}[]"
+    if kind == "map":
+        return f"MAP({_name(target.key_type)}, {_name(target.item_type)})"
+    if kind == "struct":
+        quoted = (exp.to_identifier(field.name, quoted=True).sql("duckdb") for field in target)
+        fields = (f"{name} {_name(field.type)}" for name, field in zip(quoted, target, strict=True))
+        return f"STRUCT({', '.join(fields)})"
     return f"DECIMAL({target.precision}, {target.scale})" if kind == "decimal" else _NAMES[kind]

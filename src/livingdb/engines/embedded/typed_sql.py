@@ -14,11 +14,20 @@ from sqlglot import exp
 from livingdb.engines.embedded.decimal_quotient import decimal_quotient
 from livingdb.engines.embedded.spark_casts import cast_to_spark_type
 from livingdb.engines.portable.type_annotations import annotate_type, annotated_type
-from livingdb.engines.spark_types import BIGINT, DATE, DOUBLE, INTEGERS, STRING, kind_of
+from livingdb.engines.spark_types import (
+    BIGINT,
+    DATE,
+    DOUBLE,
+    INTEGERS,
+    STRING,
+    has_no_type,
+    kind_of,
+)
 
 __all__ = ["needs_cast", "rewrite_typed"]
 
 _NUMBERS = (*INTEGERS, "decimal", "float", "double")
+_NESTED = ("array", "map", "struct")
 _TEXT_PARSERS = {
     "binary": "encode",
     "boolean": "spark_boolean_text",
@@ -43,10 +52,16 @@ def needs_cast(node: exp.Expr, target: pa.DataType) -> bool:
     if isinstance(node.parent, _CALLS):
         return False
     if isinstance(node, _CHOICES):
-        return kind_of(target) in _NUMBERS
+        return _is_cast_when_met(target)
     if isinstance(node, _CALLS):
         return isinstance(_innermost(node), _CAST_NODES)
     return isinstance(node, _CAST_NODES)
+
+
+def _is_cast_when_met(target: pa.DataType) -> bool:
+    """Whether values of several types are brought to a common one that DuckDB may see otherwise."""
+    kind = kind_of(target)
+    return kind in _NUMBERS or (kind in _NESTED and not has_no_type(target))
 
 
 def _innermost(node: exp.Expr) -> exp.Expr:
@@ -204,15 +219,16 @@ def _values(node: exp.Values, target: pa.DataType) -> None:
     for row in node.expressions:
         items = row.expressions if isinstance(row, exp.Tuple) else [row]
         for item, field in zip(items, target, strict=True):
-            if annotated_type(item) != field.type and kind_of(field.type) in _NUMBERS:
+            if annotated_type(item) != field.type and _is_cast_when_met(field.type):
                 item.replace(cast_to_spark_type(item.copy(), field.type))
 
 
 def _array(node: exp.Array, target: pa.DataType) -> None:
     """The items in the type that they have in common."""
-    for item in node.expressions:
-        if annotated_type(item) not in (target.value_type, None, pa.null()):
-            item.replace(cast_to_spark_type(item.copy(), target.value_type))
+    common = target.value_type
+    for item in node.expressions if not has_no_type(common) else ():
+        if annotated_type(item) not in (common, None, pa.null()):
+            item.replace(cast_to_spark_type(item.copy(), common))
 
 
 def _parameter(node: exp.Placeholder, target: pa.DataType) -> exp.Expr | None:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pyarrow as pa
 from sqlglot import exp
 
@@ -13,15 +15,23 @@ __all__ = ["annotate_type", "annotated_type"]
 _KEY = "spark_type"
 
 
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """A type that all copies of a node share: Arrow makes a copy anew, and not of every type."""
+
+    data_type: pa.DataType
+
+    def __deepcopy__(self, memo: object) -> _Note:
+        return self
+
+
 def annotate_type(node: exp.Expr, data_type: pa.DataType) -> pa.DataType:
     """Leave a note of the node's type; the type."""
-    node.meta[_KEY] = data_type
+    node.meta[_KEY] = _Note(data_type)
     return data_type
 
 
 def annotated_type(node: exp.Expr | None) -> pa.DataType | None:
     """The type that was noted; None if there is no note."""
-    if node is None:
-        return None
-    found: pa.DataType | None = node.meta.get(_KEY)
-    return found
+    note = None if node is None else node.meta.get(_KEY)
+    return None if note is None else note.data_type

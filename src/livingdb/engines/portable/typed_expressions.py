@@ -37,6 +37,7 @@ from livingdb.engines.spark_types import (
     common_type,
     kind_of,
     literal_type,
+    map_type,
     parameter_type,
 )
 
@@ -87,9 +88,22 @@ class ExpressionTyper:
 
     def __init__(self, resolver: Resolver):
         self._resolver = resolver
+        self._found: dict[int, pa.DataType] = {}
+        """Types of operands that are asked for next, by the identity of their nodes."""
 
     def type_of(self, node: exp.Expr) -> pa.DataType:
-        """The type of an expression, noted on it and on every part of it."""
+        """The type of an expression, noted on it and on every part of it.
+
+        Of a long chain of operators the first operands are typed first, and not one in another.
+        """
+        found = self._found.pop(id(node), None)
+        if found is not None:
+            return found
+        for part in reversed(_first_operands(node)):
+            self._found[id(part)] = self._own_type(part)
+        return self._own_type(node)
+
+    def _own_type(self, node: exp.Expr) -> pa.DataType:
         typed = _TYPE_RULES.get(type(node))
         found = self._call_type(node) if typed is None else typed(self, node)
         return annotate_type(node, found)
@@ -157,14 +171,15 @@ class ExpressionTyper:
     def _as_written(self, node: exp.Expr) -> exp.Expr:
         """A whole number that is a parameter as the literal that Spark puts in its place."""
         if isinstance(node, exp.Paren):
-            return exp.Paren(this=self._as_written(node.this))
+            inner = self._as_written(node.this)
+            return node if inner is node.this else exp.Paren(this=inner)
         is_negative = isinstance(node, exp.Neg) and isinstance(node.this, exp.Placeholder)
         place = node.this if is_negative else node
         if not isinstance(place, exp.Placeholder):
-            return node.copy()
+            return node
         value = self._resolver.parameters.get(str(place.this))
         if not isinstance(value, int) or isinstance(value, bool) or (is_negative and value < 0):
-            return node.copy()
+            return node
         return exp.Literal.number(-value if is_negative else value)
 
     def _interval_sum_type(self, node: exp.Binary) -> pa.DataType:
@@ -255,10 +270,7 @@ class ExpressionTyper:
         return BIGINT
 
     def _array(self, node: exp.Array) -> pa.DataType:
-        found = require_common(self._types_of(node.expressions), "array(…)")
-        if found == NULL:
-            raise NotPortable("an array of nothing is of no type")
-        return pa.list_(found)
+        return pa.list_(require_common(self._types_of(node.expressions), "array(…)"))
 
     def _struct(self, node: exp.Struct) -> pa.DataType:
         if not all(isinstance(item, exp.PropertyEQ) for item in node.expressions):
@@ -266,7 +278,7 @@ class ExpressionTyper:
         names = [item.this.name for item in node.expressions]
         types = self._types_of(item.expression for item in node.expressions)
         is_clear = len({name.casefold() for name in names}) == len(names) > 0
-        if not is_clear or NULL in types:
+        if not is_clear:
             raise NotPortable(f"{sql_excerpt(node)} may differ between engines")
         return pa.struct(list(zip(names, types, strict=True)))
 
@@ -274,7 +286,9 @@ class ExpressionTyper:
         keys, values = (self.type_of(node.args[part]).value_type for part in ("keys", "values"))
         if kind_of(keys) in ("array", "struct", "map", "float", "double"):
             raise NotPortable(f"keys of {kind_of(keys)} may differ between engines")
-        return pa.map_(keys, values)
+        if keys == NULL and node.args["keys"].expressions:
+            raise NotPortable("a map has no key that is null")
+        return map_type(keys, values)
 
     def _column(self, node: exp.Column) -> pa.DataType:
         return self._resolver.column(node)
@@ -384,6 +398,15 @@ class ExpressionTyper:
         if node.alias:
             raise NotPortable("a query with a name cannot stand in an expression")
         return self._resolver.subquery(node.this, single=True)
+
+
+def _first_operands(node: exp.Expr) -> list[exp.Expr]:
+    """The operators in the first operand of an operator, the outermost first."""
+    found: list[exp.Expr] = []
+    while isinstance(node, exp.Binary) and isinstance(node.this, exp.Binary):
+        node = node.this
+        found.append(node)
+    return found
 
 
 def field_type(data_type: pa.DataType, name: str) -> pa.DataType:

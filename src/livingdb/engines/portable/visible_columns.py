@@ -105,7 +105,7 @@ class VisibleColumns:
             raise NotPortable(f"{sql_excerpt(node)} is both a column and an alias")
         return data_type
 
-    def _column_type(self, name: str, written: exp.Column | str) -> pa.DataType | None:
+    def _column_type(self, name: str, written: exp.Expr | str) -> pa.DataType | None:
         if name in self._using:
             return self._using[name]
         every = [column for source in self.sources for column in source.columns]
@@ -162,8 +162,9 @@ class VisibleColumns:
             raise NotPortable("USING in this place may differ between engines")
         found = {}
         for name in names:
-            left = self._column_type(name.casefold(), name)
-            right = _unique_column_type(source.columns, name.casefold(), name)
+            said = exp.to_identifier(name)
+            left = self._column_type(name.casefold(), said)
+            right = _unique_column_type(source.columns, name.casefold(), said)
             if left is None or left != right:
                 raise NotPortable(f"USING ({name}) takes columns of one type")
             found[name.casefold()] = left
@@ -209,7 +210,7 @@ class _OuterColumns(VisibleColumns):
 
 
 def _unique_column_type(
-    columns: Sequence[Column], name: str, written: exp.Column | str
+    columns: Sequence[Column], name: str, written: exp.Expr | str
 ) -> pa.DataType | None:
     alike = [kind for column, kind in columns if column.casefold() == name]
     if len(alike) > 1:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from sqlglot import exp
 from livingdb.engines.embedded.results import as_stored_types
 from livingdb.engines.pruning import scan_bounds
 from livingdb.engines.range_text import RANGES_OPTION, ranges_to_text
-from livingdb.engines.request import Request, Source
+from livingdb.engines.request import Request, Source, TableLocation
 from livingdb.engines.spark.build_trees import build_frame
 from livingdb.engines.spark.parallelism import parallelism
 from livingdb.engines.spark.projected_table import projected_frame
@@ -28,7 +29,6 @@ from livingdb.engines.trust import text_for_spark
 from livingdb.engines.value_ranges import Ranges
 from livingdb.errors import InvalidData, LivingDBError, Unsupported, Untrusted
 from livingdb.tables.recipe import Definition
-from livingdb.tables.rows import RowSet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,6 +45,15 @@ each time it runs.
 
 _numbers = count()
 """Views of all threads of a process share a session, so their names never repeat."""
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What of a stored table is read: columns, and ranges as the option of the source says them."""
+
+    location: TableLocation
+    columns: tuple[str, ...]
+    ranges: str
 
 
 class SparkEngine:
@@ -70,8 +79,8 @@ class SparkEngine:
         self._check_variables(query, schemas)
         try:
             with _translate_spark_errors():
-                for name, source in request.sources.items():
-                    self._frame(source, request).createOrReplaceTempView(names[name])
+                for name, frame in self._frames(request):
+                    frame.createOrReplaceTempView(names[name])
                 self.session.conf.set(SUBSTITUTE, "false")
                 return self.session.sql(text, args=values or None)
         finally:
@@ -100,6 +109,7 @@ class SparkEngine:
         """The rows the query gives."""
         frame = self.frame(request)
         with _translate_spark_errors():
+            _check_items(frame)
             table = frame.toArrow()
         return as_stored_types(table, [""] * table.num_columns)
 
@@ -109,27 +119,47 @@ class SparkEngine:
         with _translate_spark_errors():
             return build_frame(url, definition, self.frame(request), parts)
 
-    def _frame(self, source: Source, request: Request) -> DataFrame:
-        stored = source.location
-        if isinstance(source.rows, pa.Table) and stored is None:
+    def _frames(self, request: Request) -> Iterator[tuple[str, DataFrame]]:
+        """The rows of each source as a data frame.
+
+        Sources that are read alike are one frame: each starts a process of Python to be made, and
+        one more to be planned.
+        """
+        known: dict[_Read, DataFrame] = {}
+        for name, source in request.sources.items():
+            needed = _mentioned_columns(request.query, source.schema.names)
+            wanted = self._prunable_ranges(source, request)
+            if source.location is None:
+                yield name, self._given_frame(source, needed, wanted)
+                continue
+            read = _Read(source.location, tuple(needed), _ranges_option(wanted))
+            if read not in known:
+                known[read] = self._stored_frame(read)
+            yield name, known[read]
+
+    def _given_frame(
+        self, source: Source, needed: list[str], wanted: Mapping[str, Ranges]
+    ) -> DataFrame:
+        """Rows that only this process has."""
+        if isinstance(source.rows, pa.Table):
             return self.session.createDataFrame(source.rows)
-        needed = _mentioned_columns(request.query, source.schema.names)
-        wanted = self._prunable_ranges(source, request)
-        if stored is None:
-            assert isinstance(source.rows, RowSet)
-            part = scan_bounds(source.rows.schema, wanted)
-            found = [source.rows.to_arrow(needed, span, part.filters) for span in part.spans]
-            empty = source.schema.empty_table().select(needed)
-            return self.session.createDataFrame(pa.concat_tables([empty, *found]))
-        files = stored.project and stored.project(self.session, not wanted)
+        part = scan_bounds(source.rows.schema, wanted)
+        found = [source.rows.to_arrow(needed, span, part.filters) for span in part.spans]
+        empty = source.schema.empty_table().select(needed)
+        return self.session.createDataFrame(pa.concat_tables([empty, *found]))
+
+    def _stored_frame(self, read: _Read) -> DataFrame:
+        """Rows that Spark reads natively, or tasks with what they know of LivingDB."""
+        stored = read.location
+        files = stored.project and stored.project(self.session, not read.ranges)
         if files:
-            return projected_frame(self.session, files, needed)
-        read = self.session.read.format("livingdb").option("table", stored.table)
-        read = read.option("versionAsOf", f"id:{stored.snapshot}")
-        read = read.option("columns", _columns_option(needed))
-        if wanted:
-            read = read.option(RANGES_OPTION, ranges_to_text(wanted))
-        return read.load(stored.url)
+            return projected_frame(self.session, files, read.columns)
+        made = self.session.read.format("livingdb").option("table", stored.table)
+        made = made.option("versionAsOf", f"id:{stored.snapshot}")
+        made = made.option("columns", _columns_option(read.columns))
+        if read.ranges:
+            made = made.option(RANGES_OPTION, read.ranges)
+        return made.load(stored.url)
 
     def _prunable_ranges(self, source: Source, request: Request) -> dict[str, Ranges]:
         """The ranges outside of which no row matters, whatever Spark takes the query to mean.
@@ -150,6 +180,17 @@ class SparkEngine:
         return self.session.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
+def _check_items(frame: DataFrame) -> None:
+    """`Unsupported` for arrays and maps of nothing, which PySpark has no Arrow type for."""
+    for field in frame.schema:
+        kind = field.dataType.simpleString()
+        if "array<void>" in kind or "map<void" in kind:
+            raise Unsupported(
+                f"column {field.name!r} holds nothing in an array or a map ({kind}); say of what "
+                "it is, as in CAST(array() AS array<string>)"
+            )
+
+
 def _is_remote(thing: Any) -> bool:
     """Whether frames are understood when they run, and not when they are made."""
     return ".connect." in type(thing).__module__
@@ -165,9 +206,13 @@ def _mentioned_columns(query: exp.Query, columns: list[str]) -> list[str]:
     return [name for name in columns if name.casefold() in spoken] or columns[:1]
 
 
-def _columns_option(names: list[str]) -> str:
+def _columns_option(names: Sequence[str]) -> str:
     """Names as the option `columns` takes them."""
     return ",".join(f"`{n.replace('`', '``')}`" if _needs_quotes(n) else n for n in names)
+
+
+def _ranges_option(wanted: Mapping[str, Ranges]) -> str:
+    return ranges_to_text(wanted) if wanted else ""
 
 
 def _needs_quotes(name: str) -> bool:
@@ -197,6 +242,8 @@ def _translate_spark_errors() -> Iterator[None]:
     except (AnalysisException, ParseException) as error:
         raise InvalidData(_first_line(error)) from None
     except (PySparkException, Py4JError) as error:
+        if "StackOverflowError" in str(error):
+            raise InvalidData("the statement is nested too deeply") from None
         raise InvalidData(f"Spark: {_first_line(error)}") from error
     except pa.ArrowException as error:
         raise Unsupported(

@@ -61,7 +61,7 @@ class _Search:
         self._clone = branch if branch is not None and branch.origin_head is not None else None
         for row in graph.branches.all():
             if not is_hidden(row.name):
-                self._heads.setdefault(row.head, []).append(row.name)
+                self._heads.setdefault(row.head, []).append(row.head_name)
         for tag in graph.branches.tags():
             self._tags.setdefault(tag.snapshot, []).append(tag.name)
 

@@ -99,7 +99,7 @@ class _Search:
     def _on_branches(self, known: KnownRow) -> Iterator[tuple[BranchId, list[LocatedRow]]]:
         """The row on each branch that people write, or that follows one through schemas."""
         views = self._in_views.targets
-        for branch in self._graph.branches.all():
+        for branch in self._graph.branches.followed():
             head = self._head(branch)
             if head is not None and (branch.id not in views or branch.id == self._start.id):
                 rows = self._rows_at(known, head)
@@ -173,7 +173,7 @@ class _Search:
 
     @cached_property
     def _heads(self) -> list[SnapshotRow]:
-        found = (self._head(row) for row in self._graph.branches.all())
+        found = (self._head(row) for row in self._graph.branches.followed())
         tags = [row.snapshot for row in self._graph.branches.tags()]
         return [row for row in found if row is not None] + [
             self._graph.snapshots.at(number) for number in tags
