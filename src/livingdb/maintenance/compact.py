@@ -157,6 +157,9 @@ def _live_chunks(graph: Graph) -> tuple[set[Address], dict[Address, Address]]:
         definitions[Address(address)] = (Address(definition), depth)
         if isinstance(recipe, Rows):
             roots.append((depth, Address(definition), recipe.root))
+    for run in graph.catalog.versions.runs():
+        live.add(run.change)
+        live.update(recipe_chunks(load_recipe(store, run.change)))
     for version, root in graph.catalog.versions.materializations():
         if version in definitions:  # else it came meanwhile, and nothing is going to be swapped
             definition, depth = definitions[version]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -18,13 +19,22 @@ from livingdb.chunks.address import Address
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.near_chunks import NearChunks
 from livingdb.chunks.store import ChunkReader, ChunkStore, StoredChunk
-from livingdb.errors import Unsupported
+from livingdb.errors import LivingDBError, Unsupported
 from livingdb.tables.classify import classify
 from livingdb.tables.evaluator import Evaluator
-from livingdb.tables.index import Version, VersionIndex, ancestor_at, require, skip_depth
+from livingdb.tables.index import (
+    Run,
+    Stretch,
+    Version,
+    VersionIndex,
+    ancestor_at,
+    require,
+    skip_depth,
+)
 from livingdb.tables.layout import FOLD_FLOOR_ROWS
 from livingdb.tables.recipe import Change, Counts, Definition, Derived, Recipe, Rows, load_recipe
 from livingdb.tables.rows import RowSet
+from livingdb.tables.run import is_run_worth, run_start
 from livingdb.tables.stored_delta import DeltaEncoder, load_delta, store_delta
 from livingdb.tables.tail import BaseRows, Tails
 from livingdb.tables.unique_index import BuiltIndex, RowSource, UniqueIndexes
@@ -116,7 +126,28 @@ class Versions:
         version = self._child(base, stored.address, len(changes), rows)
         self.index.put(version)
         self._tails.remember(version.address, changes)
+        start = run_start(version.depth, self.require(version.keyframe).depth)
+        if start is not None:
+            with suppress(LivingDBError):  # who cannot read old changes can make new ones
+                self._add_run(version, start, sink)
         return version
+
+    def _add_run(self, version: Version, start: int, sink: Sink) -> None:
+        """Store the run to a version from its ancestor of a depth, if it is worth it."""
+        since = ancestor_at(self.index, version, start)
+        if not is_run_worth(since, version):
+            return
+        merged = self._tails.since(start, version)
+        stored = self.merged_change(since, merged, sink)
+        self._tails.remember(stored.address, merged)
+        self.index.put_run(Run(version.address, since.address, start, stored.address))
+
+    def merged_change(self, since: Version, merged: Delta, sink: Sink) -> StoredChunk:
+        """The recipe of changes that many versions made to one: the same, however merged."""
+        recipe = store_delta(self.definition(since).schema, merged, since.address, None, sink)
+        stored = recipe.to_chunk()
+        sink(stored)
+        return stored
 
     def relabel(self, version: Version, definition: Definition, sink: Sink) -> Version:
         """A version with the same rows, of a table and columns of other identities."""
@@ -346,23 +377,23 @@ class Versions:
         return evaluator
 
     def _load_delta(self, version: Version) -> Delta:
-        return self._load_deltas([version])[0]
+        return self._load_deltas([Stretch(version)])[0]
 
-    def _load_deltas(self, versions: Sequence[Version]) -> list[Delta]:
-        """The changes of versions; what can be had in one go is."""
+    def _load_deltas(self, parts: Sequence[Stretch]) -> list[Delta]:
+        """The changes that parts of lines name; what can be had in one go is."""
         store: ChunkReader = self.store
-        if len(versions) > 1:
-            near = NearChunks(self.store, [version.address for version in versions])
-            recipes = [load_recipe(near, version.address) for version in versions]
+        if len(parts) > 1:
+            near = NearChunks(self.store, [part.recipe for part in parts])
+            recipes = [load_recipe(near, part.recipe) for part in parts]
             named = [a for recipe in recipes if isinstance(recipe, Change) for a in recipe.chunks]
             store = NearChunks(self.store, named)
         else:
-            recipes = [self.recipe(version) for version in versions]
+            recipes = [load_recipe(self.store, part.recipe) for part in parts]
         loaded = []
-        for version, recipe in zip(versions, recipes, strict=True):
+        for part, recipe in zip(parts, recipes, strict=True):
             assert isinstance(recipe, Change)
-            schema = self._definition(version.definition).schema
-            loaded.append(load_delta(store, schema, self.forest(version).shape, recipe))
+            schema = self._definition(part.version.definition).schema
+            loaded.append(load_delta(store, schema, self.forest(part.version).shape, recipe))
         return loaded
 
     # --- materializing -----------------------------------------------------------------------
