@@ -14,7 +14,7 @@ from livingdb.catalog.sql.read_queries import Queries
 from livingdb.catalog.sql.sqlite import writing_engine
 from livingdb.chunks.address import Address
 
-__all__ = ["RunRow", "VersionRow", "VersionRows", "read_row"]
+__all__ = ["FoundVersion", "RunRow", "VersionRow", "VersionRows", "read_row"]
 
 _version, _made, _run = schema.version, schema.materialization, schema.delta_run
 _rows, _trees, _runs = SealedRows(_version), SealedRows(_made), SealedRows(_run)
@@ -43,12 +43,26 @@ class RunRow(NamedTuple):
     change: Address
 
 
+class FoundVersion(NamedTuple):
+    """A version, the root of its tree and its run, if there are any."""
+
+    version: VersionRow
+    root: Address | None
+    run: RunRow | None
+
+
 def read_row(row: Sequence[Any]) -> VersionRow:
     """A row as the catalog gives it; `Corruption` if it is damaged."""
     return VersionRow(*_rows.read(row))
 
 
-_GET = PreparedStatement(select(_version).where(_version.c.address == bindparam("address")))
+_of_version = _run.c.version == _version.c.address
+_GET = PreparedStatement(
+    select(_version, _made, _run)
+    .outerjoin(_made, _made.c.version == _version.c.address)
+    .outerjoin(_run, _of_version)
+    .where(_version.c.address == bindparam("address"))
+)
 _GET_MANY = select(_version).where(_version.c.address.in_(bindparam("wanted", expanding=True)))
 _ROOT = PreparedStatement(_trees.every.where(_made.c.version == bindparam("version")))
 
@@ -58,7 +72,7 @@ def _line() -> PreparedStatement:
 
     As far as an ancestor of some depth, or as many as are asked for.
     """
-    with_run = _version.outerjoin(_run, _run.c.version == _version.c.address)
+    with_run = _version.outerjoin(_run, _of_version)
     floor: BindParameter[int] = bindparam("floor")
     is_over = _run.c.depth >= floor
     step = [
@@ -72,7 +86,7 @@ def _line() -> PreparedStatement:
     earlier = (
         select(line.c.step + literal_column("1"), *step, *mine)
         .select_from(line.join(_version, _version.c.address == line.c.below))
-        .outerjoin(_run, _run.c.version == _version.c.address)
+        .outerjoin(_run, _of_version)
         .where(line.c.reaches > floor, line.c.step < bindparam("most"))
     )
     found = line.union_all(earlier)
@@ -95,10 +109,15 @@ class VersionRows:
         self._queries = queries
         self._writing = writing_engine(engine)
 
-    def get(self, address: Address) -> VersionRow | None:
-        """One version."""
+    def get(self, address: Address) -> FoundVersion | None:
+        """One version, with its tree and its run."""
         rows = self._queries.run_prepared(_GET, {"address": address})
-        return read_row(rows[0]) if rows else None
+        if not rows:
+            return None
+        (row,) = rows
+        at, end = _VERSION_COLUMNS, _VERSION_COLUMNS + len(_made.c)
+        root = None if row[at] is None else _root(row[at:end])
+        return FoundVersion(read_row(row[:at]), root, _read_run(row[end:]))
 
     def line(
         self, address: Address, depth: int, most: int

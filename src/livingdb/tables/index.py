@@ -21,6 +21,7 @@ __all__ = [
     "Stretch",
     "Version",
     "VersionIndex",
+    "ancestor_address",
     "ancestor_at",
     "require",
     "skip_depth",
@@ -93,7 +94,7 @@ class VersionIndex(Protocol):
         ...
 
     def put_run(self, run: Run) -> None:
-        """Remember the run to a version that was just put."""
+        """Remember the run to a version."""
         ...
 
     def set_rows(self, version: Address, rows: int) -> None:
@@ -136,6 +137,17 @@ def ancestor_at(index: VersionIndex, version: Version, depth: int) -> Version:
         step = version.skip if skip_depth(version.depth) >= depth else version.base
         version = require(index, step)
     return version
+
+
+def ancestor_address(index: VersionIndex, version: Version, depth: int) -> Address:
+    """The address of the ancestor of that depth, which itself is not looked at."""
+    while version.depth > depth:
+        below, floor = version.depth - 1, skip_depth(version.depth)
+        step, reached = (version.skip, floor) if floor >= depth else (version.base, below)
+        if reached == depth and step is not None:
+            return step
+        version = require(index, step)
+    return version.address
 
 
 def require(index: VersionIndex, address: Address | None) -> Version:

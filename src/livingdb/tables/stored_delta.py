@@ -28,7 +28,7 @@ from livingdb.tables.schema import TableSchema
 from livingdb.trees.delta import DELETE, PATCH, Delta
 from livingdb.trees.shape import Shape
 
-__all__ = ["DeltaEncoder", "load_delta", "store_delta"]
+__all__ = ["DeltaEncoder", "carried_positions", "load_delta", "store_delta"]
 
 _CHUNK_ROWS = 65_536
 _SMALL_ROWS = 1_024
@@ -134,6 +134,12 @@ def _memory_place(array: pa.Array) -> object:
     return array.type, len(array), array.offset, tuple(places)
 
 
+def carried_positions(schema: TableSchema, changes: Delta) -> list[int]:
+    """The value columns that changes may carry, by their positions."""
+    places = range(len(schema.key), len(schema.stored_columns))
+    return [at for at in places if changes.columns[at] is not None]
+
+
 def store_delta(
     schema: TableSchema,
     changes: Delta,
@@ -143,8 +149,7 @@ def store_delta(
     encoder: DeltaEncoder | None = None,
 ) -> Change:
     """Write the changes as chunks; the recipe of the version they make of `base`."""
-    places = range(len(schema.key), len(schema.stored_columns))
-    positions = [at for at in places if changes.columns[at] is not None]
+    positions = carried_positions(schema, changes)
     made = (encoder or DeltaEncoder()).encode(changes, positions)
     for stored in made.chunks:
         sink(stored)

@@ -83,6 +83,12 @@ class Tails:
         self._forget((place, last.address))
         return merge_deltas([before, *self._deltas(line[::-1])])
 
+    def is_at_hand(self, depth: int, version: Version) -> bool:
+        """Whether the changes after a depth up to a version need not be read."""
+        line = self._index.line(version, depth, _FEW)
+        with self._lock:
+            return all(("delta", part.recipe) in self._kept for part in line)
+
     def since(self, depth: int, version: Version) -> Delta:
         """All changes after a depth up to a version, merged, and not remembered."""
         return merge_deltas(self._parts(depth, version))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -19,7 +18,7 @@ from livingdb.chunks.address import Address
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.near_chunks import NearChunks
 from livingdb.chunks.store import ChunkReader, ChunkStore, StoredChunk
-from livingdb.errors import LivingDBError, Unsupported
+from livingdb.errors import Unsupported
 from livingdb.tables.classify import classify
 from livingdb.tables.evaluator import Evaluator
 from livingdb.tables.index import (
@@ -27,6 +26,7 @@ from livingdb.tables.index import (
     Stretch,
     Version,
     VersionIndex,
+    ancestor_address,
     ancestor_at,
     require,
     skip_depth,
@@ -35,7 +35,13 @@ from livingdb.tables.layout import FOLD_FLOOR_ROWS
 from livingdb.tables.recipe import Change, Counts, Definition, Derived, Recipe, Rows, load_recipe
 from livingdb.tables.rows import RowSet
 from livingdb.tables.run import is_run_worth, run_start
-from livingdb.tables.stored_delta import DeltaEncoder, load_delta, store_delta
+from livingdb.tables.schema import TableSchema
+from livingdb.tables.stored_delta import (
+    DeltaEncoder,
+    carried_positions,
+    load_delta,
+    store_delta,
+)
 from livingdb.tables.tail import BaseRows, Tails
 from livingdb.tables.unique_index import BuiltIndex, RowSource, UniqueIndexes
 from livingdb.tables.virtual_forest import VirtualForest
@@ -43,6 +49,7 @@ from livingdb.trees.builder import Sink
 from livingdb.trees.delta import Delta
 from livingdb.trees.forest import Forest
 from livingdb.trees.nodes import Cache
+from livingdb.trees.shape import Shape
 
 __all__ = ["Versions"]
 
@@ -126,21 +133,32 @@ class Versions:
         version = self._child(base, stored.address, len(changes), rows)
         self.index.put(version)
         self._tails.remember(version.address, changes)
-        start = run_start(version.depth, self.require(version.keyframe).depth)
-        if start is not None:
-            with suppress(LivingDBError):  # who cannot read old changes can make new ones
-                self._add_run(version, start, sink)
+        start = self._run_start(version)
+        if start is not None and self._tails.is_at_hand(start, version):
+            run = self.make_run(version, sink)
+            if run is not None:
+                self.index.put_run(run)
         return version
 
-    def _add_run(self, version: Version, start: int, sink: Sink) -> None:
-        """Store the run to a version from its ancestor of a depth, if it is worth it."""
-        since = ancestor_at(self.index, version, start)
-        if not is_run_worth(since, version):
-            return
-        merged = self._tails.since(start, version)
+    def _run_start(self, version: Version) -> int | None:
+        """The depth from which a version is to have a run; None if it is to have none."""
+        return run_start(version.depth, self.require(version.keyframe).depth)
+
+    def is_run_due(self, version: Version) -> bool:
+        """Whether a version is to have a run, and has none: who made it had too much to read."""
+        start = self._run_start(version)
+        return start is not None and self.index.line(version, start, 1)[0].run is None
+
+    def make_run(self, version: Version, sink: Sink) -> Run | None:
+        """The run that a version is to have, if it is worth it; its chunks go to the sink."""
+        start = self._run_start(version)
+        since = None if start is None else ancestor_at(self.index, version, start)
+        if since is None or not is_run_worth(since, version):
+            return None
+        merged = self._tails.since(since.depth, version)
         stored = self.merged_change(since, merged, sink)
         self._tails.remember(stored.address, merged)
-        self.index.put_run(Run(version.address, since.address, start, stored.address))
+        return Run(version.address, since.address, since.depth, stored.address)
 
     def merged_change(self, since: Version, merged: Delta, sink: Sink) -> StoredChunk:
         """The recipe of changes that many versions made to one: the same, however merged."""
@@ -148,6 +166,18 @@ class Versions:
         stored = recipe.to_chunk()
         sink(stored)
         return stored
+
+    def schema_of(self, definition: Address) -> TableSchema:
+        """The schema of a definition."""
+        return self._definition(definition).schema
+
+    def shape_of(self, definition: Address) -> Shape:
+        """The shape of rows of tables of a definition."""
+        return self._forest(definition).shape
+
+    def encode_ahead(self, schema: TableSchema, changes: Delta) -> None:
+        """Encode changes that somebody is about to make."""
+        self._encoder.encode(changes, carried_positions(schema, changes))
 
     def relabel(self, version: Version, definition: Definition, sink: Sink) -> Version:
         """A version with the same rows, of a table and columns of other identities."""
@@ -175,7 +205,7 @@ class Versions:
             base.definition,
             base.origin,
             base.address,
-            ancestor_at(self.index, base, skip_depth(depth)).address,
+            ancestor_address(self.index, base, skip_depth(depth)),
             depth,
             base.changed + changed,
             keyframe,

@@ -74,6 +74,20 @@ def test_compacting_keeps_runs(path: Path) -> None:
         assert db.check().problems == []
 
 
+def test_compacting_writes_the_runs_that_a_database_of_before_has_not(path: Path) -> None:
+    with livingdb.open(path, engine="embedded") as db:
+        engine = writing_engine(db._graph.catalog.engine)
+        with engine.begin() as connection:
+            SealedRows(schema.delta_run).delete(connection)
+    with livingdb.open(path, engine="embedded") as db:
+        assert parts_of(db._graph) == [False] * COMMITS
+        db.compact()
+    with livingdb.open(path, engine="embedded") as db:
+        assert parts_of(db._graph) == [False] * (COMMITS % 32) + [True, True]
+        assert db.branch("main").table("t").to_arrow()["v"].to_pylist() == expected()
+        assert db.check().problems == []
+
+
 def test_a_run_that_is_another_is_found(path: Path) -> None:
     rows = SealedRows(schema.delta_run)
     with livingdb.open(path, engine="embedded") as db:

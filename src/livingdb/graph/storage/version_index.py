@@ -45,33 +45,34 @@ class CatalogIndex:
         """See `VersionIndex.get`."""
         found = self._known.get(version) or self._unsaved.get(version)
         if found is None:
+            age = self._age
             row = self._rows.get(version)
             if row is not None:
-                found = self._keep(_version(row))
+                found = self._keep(_version(row.version))
+                self._runs[version] = None if row.run is None else Run(*row.run)
+                with self._lock:
+                    if age == self._age:
+                        self._roots.setdefault(version, row.root)
         return found
 
     def line(self, version: Version, depth: int, most: int) -> list[Stretch]:
         """See `VersionIndex.line`."""
         found: list[Stretch] = []
         while version.depth > depth and len(found) < most:
-            run = self._run(version, depth, most - len(found))
+            address = version.address
+            run = self._unsaved_runs.get(address) or self._runs.get(address)
             found.append(Stretch(version, run if run is not None and run.depth >= depth else None))
-            version = require(self, found[-1].since)
+            below = found[-1].since
+            if below is not None and below not in self._runs and below not in self._unsaved:
+                self._read_line(below, depth, most - len(found))
+            version = require(self, below)
         return found
 
-    def _run(self, version: Version, depth: int, most: int) -> Run | None:
-        """The run to a version; who asks for it goes on to a depth, which is read in one go."""
-        address = version.address
-        if address in self._unsaved:
-            return self._unsaved_runs.get(address)
-        try:
-            return self._runs[address]
-        except KeyError:
-            pass
-        for row, run in self._rows.line(address, depth, most):
+    def _read_line(self, version: Address, depth: int, most: int) -> None:
+        """Have a line at hand with its runs, down to a depth."""
+        for row, run in self._rows.line(version, depth, most):
             known = self._known.get(row.address) or self._keep(_version(row))
             self._runs[known.address] = None if run is None else Run(*run)
-        return self._runs.get(address)
 
     def put(self, version: Version) -> None:
         """See `VersionIndex.put`; written by `save`."""
@@ -81,10 +82,16 @@ class CatalogIndex:
                 self._makers.setdefault(version.address, set()).add(get_ident())
 
     def put_run(self, run: Run) -> None:
-        """See `VersionIndex.put_run`; written by `save`."""
+        """See `VersionIndex.put_run`; that to a version which is not saved is written by `save`."""
         with self._lock:
             if run.version in self._unsaved:
                 self._unsaved_runs[run.version] = run
+            else:
+                self._runs[run.version] = run
+
+    def save_run(self, connection: Connection, run: Run) -> None:
+        """Write the run to a version that is saved, in a transaction; `put_run` comes after it."""
+        self._rows.add_runs(connection, [_run_row(run)])
 
     def is_open(self, version: Address) -> bool:
         """Whether a transaction is making the version and has not written it yet."""
