@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
@@ -134,10 +135,11 @@ class Database(Alerting, Comparing, Tracing):
         """A branch by its name; `NotFound` if there is none."""
         return Branch(self, self._graph.branch(str(name)).name)
 
-    def branches(self) -> list[Branch]:
-        """Every branch, by name."""
-        rows = self._graph.branches.all()
-        return [Branch(self, row.name) for row in rows if not is_hidden(row.name)]
+    def branches(self, limit: int | None = None, after: str = "") -> list[Branch]:
+        """Every branch, by name; with a `limit`, so many of those that come `after` a name."""
+        names = (row.name for row in self._graph.branches.pages(str(after), limit))
+        shown = (Branch(self, name) for name in names if not is_hidden(name))
+        return list(islice(shown, limit))
 
     def tags(self) -> dict[str, Snapshot]:
         """Every tag and its snapshot."""

@@ -21,7 +21,7 @@ from livingdb.catalog.connect import Place
 from livingdb.catalog.fixed_names import FixedBranches
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import NewSnapshot, SnapshotRow
-from livingdb.catalog.syncs import DETACHED, ActiveSyncs, with_end_names
+from livingdb.catalog.syncs import DETACHED, ActiveSyncs, end_ids, with_end_names
 from livingdb.chunks.address import Address
 from livingdb.errors import LivingDBError, Locked, NotFound
 from livingdb.graph.branches_in_step import BranchesInStep
@@ -272,7 +272,7 @@ class Graph:
         known = self._syncs
         if known is None or known[0] != epoch:
             active = [sync for sync in self.catalog.syncs.all() if sync.state != DETACHED]
-            names = self.branches.names() if active else {}
+            names = self.branches.names_of(end_ids(active))
             stages = {number for number, name in names.items() if is_hidden(name)}
             known = self._syncs = epoch, with_end_names(active, names, stages)
         return known[1]
