@@ -1,6 +1,6 @@
-"""Commits to DoltLite, in a process of its own: `python -m bench.doltlite_writer PATH COMMITS ROWS`.
+"""Commits to DoltLite, in a process of its own.
 
-It prints the seconds that a commit of so many rows takes.
+`python -m bench.doltlite_writer PATH COMMITS ROWS` prints the seconds that a commit takes.
 """
 
 from __future__ import annotations

@@ -431,10 +431,13 @@ class Branches:
     ) -> bool:
         """Move branches that are still where they were seen; whether all of them were.
 
-        Each goes to the snapshot of a number, by an operation.
+        Each goes to the snapshot of a number, by an operation; one that is named more than once
+        goes by way of all of them.
         """
-        ways = [(branch, [(head, time, how)]) for branch, head, how in moves]
-        return self._advance(connection, ways)
+        ways: dict[int, tuple[BranchRow, list[_Stop]]] = {}
+        for branch, head, how in moves:
+            ways.setdefault(branch.number, (branch, []))[1].append((head, time, how))
+        return self._advance(connection, list(ways.values()))
 
     def _advance(
         self, connection: Connection, ways: Sequence[tuple[BranchRow, Sequence[_Stop]]]

@@ -29,6 +29,11 @@ class WriterTurns:
         self.patience = 1 if self._turns is None else _PATIENCE
         """Lost races before a branch is taken alone; sooner where nobody waits for a turn."""
 
+    @property
+    def are_taken(self) -> bool:
+        """Whether there are queues, so that writers wait for each other."""
+        return self._turns is not None
+
     def group(self, branch: BranchRow) -> str:
         """What the branch and those in step with it have in common."""
         return min(self._graph.syncs(branch.epoch).schema_group(branch.id), default=branch.id)

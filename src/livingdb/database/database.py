@@ -31,6 +31,7 @@ from livingdb.graph.names import check_tag, is_hidden
 from livingdb.graph.refs import ResolvedRef
 
 if TYPE_CHECKING:
+    from livingdb.commit.group_commit import GroupCommits
     from livingdb.commit.pipeline import Pipeline
     from livingdb.commit.retire import RetiredVersion
     from livingdb.render.picture import SnapshotGraph
@@ -63,6 +64,7 @@ class Database(Alerting, Comparing, Tracing):
         self._dispatcher = Dispatcher(graph, self.trust)
         self._open_graph: Graph | None = graph
         self._open_pipeline: Pipeline | None = None
+        self._open_commits: GroupCommits | None = None
         self._lock = RLock()
 
     def _send_alerts(self) -> None:
@@ -89,6 +91,17 @@ class Database(Alerting, Comparing, Tracing):
 
                 self._open_pipeline = Pipeline(graph, self.trust)
             return self._open_pipeline
+
+    @property
+    def _group_commits(self) -> GroupCommits:
+        """Where threads leave small writes that are stored together."""
+        pipeline = self._pipeline
+        with self._lock:
+            if self._open_commits is None:
+                from livingdb.commit.group_commit import GroupCommits
+
+                self._open_commits = GroupCommits(pipeline)
+            return self._open_commits
 
     @property
     def name(self) -> str:
