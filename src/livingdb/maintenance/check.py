@@ -27,8 +27,8 @@ from livingdb.graph.snapshot import SnapshotRecord
 from livingdb.graph.unique_constraints import check_unique_rows
 from livingdb.maintenance.reach import Trees, recipe_chunks, recipe_inputs
 from livingdb.maintenance.repair_rows import Mended, all_rows_on
+from livingdb.tables.index import Version
 from livingdb.tables.recipe import Change, Definition, Rows, load_recipe
-from livingdb.trees.delta import merge_deltas
 
 if TYPE_CHECKING:
     from livingdb.maintenance.check_syncs import NotChecked
@@ -332,14 +332,12 @@ class Check:
         if self._ancestor(row, run.depth).address != run.since:
             self._report(where, "it begins at a version that is no ancestor")
             return
-        versions = self.graph.versions
-        deltas = []
+        versions, line = self.graph.versions, []
         while row.address != run.since:
-            deltas.append(versions.delta(versions.require(row.address)))
+            line.append(Version(*row))
             row = self.versions[row.base]  # type: ignore[index]
-        merged = merge_deltas(deltas[::-1])
-        since = versions.require(run.since)
-        if versions.merged_change(since, merged, lambda _: None).address != run.change:
+        merged = versions.merged_line(line[::-1])
+        if versions.merged_change(Version(*row), merged, lambda _: None).address != run.change:
             self._report(where, "it is not what the changes that it covers come to")
 
     def _check_tree(self, definition: Address, root: Address, where: str) -> None:

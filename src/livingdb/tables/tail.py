@@ -93,6 +93,10 @@ class Tails:
         """All changes after a depth up to a version, merged, and not remembered."""
         return merge_deltas(self._parts(depth, version))
 
+    def merge(self, line: Sequence[Stretch]) -> Delta:
+        """The changes of parts of a line, merged, and not remembered."""
+        return merge_deltas(self._deltas(line))
+
     def _parts(self, depth: int, version: Version) -> list[Delta]:
         """Deltas that together cover the changes after `depth`, oldest first."""
         line = self._index.line(version, depth, _FEW)

@@ -317,6 +317,10 @@ class Versions:
         """The merged changes that made `new` of `old`, which it comes from and is not."""
         return self._tails.tail(old, new)
 
+    def merged_line(self, line: Sequence[Version]) -> Delta:
+        """What the changes of versions come to, each made to the one before it; without runs."""
+        return self._tails.merge([Stretch(version) for version in line])
+
     def delta(self, version: Version) -> Delta:
         """The changes that made a version of its base."""
         return self._tails.delta(version)
