@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from livingdb.chunks.address import Address
-from livingdb.chunks.arrow_values import as_mask, as_numbers
+from livingdb.chunks.arrow_values import as_mask, as_numbers, from_numbers
 from livingdb.chunks.chunk import (
     Chunk,
     EncodedColumn,
@@ -119,7 +119,7 @@ class DeltaEncoder:
     def _operations(self, changes: Delta) -> pa.Array:
         """The operations of changes as a column: the same one, if they are those of before."""
         if self._last_operations is None or self._last_operations[0] is not changes.ops:
-            self._last_operations = changes.ops, pa.array(changes.ops, pa.int8())
+            self._last_operations = changes.ops, from_numbers(changes.ops, pa.int8())
         return self._last_operations[1]
 
 
@@ -165,7 +165,7 @@ def store_delta(
 
 
 def _encode(changes: Delta, positions: Sequence[int]) -> _Encoded:
-    operations = pa.array(changes.ops, pa.int8())
+    operations = from_numbers(changes.ops, pa.int8())
     arrays, carried, masked = _carried_arrays(changes, positions, operations)
     quick = len(changes) < _SMALL_ROWS
     chunks = [
