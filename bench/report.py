@@ -20,6 +20,7 @@ TITLES = {
     "packs": "A pack of 1,000,000 chunks",
     "sharing": "Sharing between versions (the paper's Table 1)",
     "graph": "Commits, history, branches and writers",
+    "load": "Many writers, cold readers, many branches",
     "start": "Short commands, until they have answered",
     "spark": "Spark: loading, reading, change feeds",
     "evolution": "Schema changes",
@@ -33,6 +34,7 @@ INTRODUCTIONS = {
     "sharing": "50,000 rows and 500 commits of 200 rows. `content` and `capacity` make a tree "
     "for every commit with leaves of about 128 rows; `recipes` is the default layout, which "
     "keeps deltas and folds them now and then.",
+    "load": "Writers are processes of their own; what one process does alone is CPU time.",
     "chains": "Versions of one table of 20,000 rows, each in step with the next in both "
     "directions; changes of all kinds by turns. Times are CPU time. "
     "`python -m bench chains` measures this part alone.",

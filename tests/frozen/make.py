@@ -23,7 +23,13 @@ from tests.frozen.schemas import (
     make_schemas,
     make_steps,
 )
-from tests.frozen.shop import make_branches, make_events, make_names, make_tables
+from tests.frozen.shop import (
+    make_branches,
+    make_events,
+    make_long_line,
+    make_names,
+    make_tables,
+)
 from tests.frozen.views import make_trouble, make_views
 
 import livingdb
@@ -48,6 +54,7 @@ def make(path: Path) -> None:
         make_views(db)
         make_trouble(db)
         make_names(db)
+        make_long_line(db)
         make_steps(db)
 
 

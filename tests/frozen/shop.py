@@ -10,7 +10,15 @@ import pyarrow as pa
 import livingdb
 from livingdb import Branch, Database, Layout
 
-__all__ = ["EVENTS", "make_branches", "make_events", "make_names", "make_tables", "order_rows"]
+__all__ = [
+    "EVENTS",
+    "make_branches",
+    "make_events",
+    "make_long_line",
+    "make_names",
+    "make_tables",
+    "order_rows",
+]
 
 EVENTS = 20_000
 _CITIES = ("Oslo", "Bodø", "Tromsø", None, "東京", "Ærø 🐟", "")
@@ -282,6 +290,13 @@ def make_branches(db: Database) -> None:
     with main.transaction("a batch of a stream", author="stream") as tx:
         tx.mark("orders from the web", 3)
         tx.upsert("orders", order_rows(range(47, 50)))
+
+
+def make_long_line(db: Database) -> None:
+    """A branch with many small commits to one table, which have runs."""
+    ticking = db.branch("main").clone("ticking")
+    for number in range(70):
+        ticking.upsert("customers", {"id": [50 + number % 9], "name": [f"tick {number}"]})
 
 
 def make_names(db: Database) -> None:

@@ -63,6 +63,7 @@ class Alerts:
 
     def __init__(self, queries: Queries):
         self._queries = queries
+        self._verified = 0
 
     def add(
         self,
@@ -108,14 +109,22 @@ class Alerts:
         sync: str | None = None,
     ) -> list[AlertRow]:
         """Every alert, newest first; in one state, of some severities, of one sync, if named."""
-        rows = map(_row, self._queries.all(_rows.every.order_by(_alert.c.id.desc())))
-        return [
-            row
-            for row in rows  # chosen by values that were compared with their digests
-            if (state is None or row.state == state)
-            and (severities is None or row.severity in severities)
-            and (sync is None or row.sync == sync)
-        ]
+        wanted = []
+        if state is not None:
+            wanted.append(_alert.c.state == state)
+        if severities is not None:
+            wanted.append(_alert.c.severity.in_(sorted(severities)))
+        if sync is not None:
+            wanted.append(_alert.c.sync == sync)
+        if wanted:
+            self._verify()
+        found = self._queries.all(_rows.every.where(*wanted).order_by(_alert.c.id.desc()))
+        return [_row(row) for row in found]
+
+    def _verify(self) -> None:
+        """Look at alerts that are new, so that who asks for some is not misled by damaged ones."""
+        new = _rows.read_all(self._queries.all(_rows.every.where(_alert.c.id > self._verified)))
+        self._verified = max([self._verified, *(row[0] for row in new)])
 
     def by_id(self, number: int, connection: Connection | None = None) -> AlertRow | None:
         """The alert with this number; in a transaction, if its connection is given."""

@@ -6,7 +6,7 @@ never overwrite each other.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from operator import attrgetter
@@ -58,6 +58,7 @@ __all__ = [
 ]
 
 EPOCH = "epoch"
+_PART = 256
 _LAST_POSITION = (1 << 31) - 1
 _IS_BRANCH, _IS_TAG, _IS_EPOCH = 0, 1, 2
 _branch, _log, _tag = schema.branch, schema.branch_log, schema.tag
@@ -110,6 +111,11 @@ _epoch_digest = select(schema.meta.c.digest).where(_is_epoch).scalar_subquery()
 _newest_step = select(func.coalesce(func.max(schema.step.c.id), 0)).scalar_subquery()
 _EVERY = select(_branch, _epoch, _epoch_digest, _newest_step)
 _ALL = PreparedStatement(_EVERY.order_by(_branch.c.name))
+_PAGE = PreparedStatement(
+    _EVERY.where(_branch.c.name > bindparam("after"))
+    .order_by(_branch.c.name)
+    .limit(bindparam("most"))
+)
 _BY_NAME = PreparedStatement(_EVERY.where(_branch.c.name == bindparam("name")))
 
 
@@ -229,6 +235,30 @@ class Branches:
     def names(self) -> dict[BranchId, str]:
         """What every branch is called."""
         return {row.id: row.name for row in self.all()}
+
+    def names_of(self, ids: Collection[BranchId]) -> dict[BranchId, str]:
+        """What those of these ids are called that are there, however many others there are."""
+        wanted = sorted(ids)
+        found: dict[BranchId, str] = {}
+        for start in range(0, len(wanted), _PART):
+            rows = self._queries.run_prepared(*by_ids(wanted[start : start + _PART]))
+            found |= {row.id: row.name for row in map(branch_row, rows)}
+        return found
+
+    def pages(self, after: str, size: int | None) -> Iterator[BranchRow]:
+        """The branches whose names come after one, by name; read so many at a time, or all."""
+        if size is None:
+            yield from (row for row in self.all() if not after or row.name > after)
+            return
+        while size > 0:
+            rows = self._page(after, size)
+            yield from rows
+            if len(rows) < size:
+                return
+            after = rows[-1].name
+
+    def _page(self, after: str, size: int) -> list[BranchRow]:
+        return self._read(_PAGE, {"after": after, "most": size})
 
     def by_id(self, branch: BranchId) -> BranchRow | None:
         """The branch of that id."""
@@ -416,10 +446,13 @@ class Branches:
     ) -> bool:
         """Move branches that are still where they were seen; whether all of them were.
 
-        Each goes to the snapshot of a number, by an operation.
+        Each goes to the snapshot of a number, by an operation; one that is named more than once
+        goes by way of all of them.
         """
-        ways = [(branch, [(head, time, how)]) for branch, head, how in moves]
-        return self._advance(connection, ways)
+        ways: dict[int, tuple[BranchRow, list[_Stop]]] = {}
+        for branch, head, how in moves:
+            ways.setdefault(branch.number, (branch, []))[1].append((head, time, how))
+        return self._advance(connection, list(ways.values()))
 
     def _advance(
         self, connection: Connection, ways: Sequence[tuple[BranchRow, Sequence[_Stop]]]

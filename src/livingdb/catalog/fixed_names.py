@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
+from itertools import islice
 
 from sqlalchemy import Connection
 
@@ -67,6 +68,13 @@ class FixedBranches(Branches):
     def names(self) -> dict[BranchId, str]:
         """See `Branches.names`."""
         return {row.id: row.name for row in self._rows.values()}
+
+    def names_of(self, ids: Collection[BranchId]) -> dict[BranchId, str]:
+        """See `Branches.names_of`."""
+        return {one: self._ids[one].name for one in ids if one in self._ids}
+
+    def _page(self, after: str, size: int) -> list[BranchRow]:
+        return list(islice((row for row in self._rows.values() if row.name > after), size))
 
     def by_ids(self, ids: Collection[BranchId]) -> dict[BranchId, BranchRow]:
         """See `Branches.by_ids`."""

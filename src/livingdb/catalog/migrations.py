@@ -176,6 +176,7 @@ def _add_steps_and_digests(connection: Connection) -> None:
     """Every row is taken for what was written, but those that a digest of before does not suit."""
     schema.course.create(connection)
     schema.step.create(connection)
+    _add_runs_of_deltas(connection)
     known = inspect(connection)
     for rows in sealed_tables(schema.metadata.sorted_tables):
         there = {found["name"] for found in known.get_columns(rows.table.name)}
@@ -185,6 +186,10 @@ def _add_steps_and_digests(connection: Connection) -> None:
     seal_rows(connection)
 
 
+def _add_runs_of_deltas(connection: Connection) -> None:
+    schema.delta_run.create(connection, checkfirst=True)
+
+
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     1: _add_syncs,
     2: _add_runs,
@@ -192,6 +197,7 @@ MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     4: _add_ids,
     5: _add_counters,
     6: _add_steps_and_digests,
+    7: _add_runs_of_deltas,
 }
 """What brings a catalog from one schema version to the next."""
 

@@ -37,6 +37,7 @@ __all__ = [
     "chunk",
     "counter",
     "course",
+    "delta_run",
     "former_name",
     "label",
     "materialization",
@@ -57,7 +58,7 @@ __all__ = [
     "watch",
 ]
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 metadata = MetaData()
 _Number = BigInteger().with_variant(Integer, "sqlite")
@@ -343,6 +344,17 @@ materialization = Table(
     Column("root", _Address, nullable=False),
     Column("origin", _Address, nullable=False),
     Column("depth", _Number, nullable=False),
+    _digest(),
+    sqlite_with_rowid=False,
+)
+
+delta_run = Table(
+    "delta_run",
+    metadata,
+    Column("version", _Address, primary_key=True),
+    Column("since", _Address, nullable=False),
+    Column("depth", _Number, nullable=False),
+    Column("change", _Address, nullable=False),
     _digest(),
     sqlite_with_rowid=False,
 )

@@ -211,7 +211,7 @@ class Snapshots:
         first = made.parents[0] if made.parents else None
         depth = 0 if first is None else first.depth + 1
         at = depth & (depth - 1)
-        skip = None if first is None else self.ancestor(first, at, beside).sequence
+        skip = None if first is None else self._ancestor_number(first, at, beside)
         return {
             "address": made.address,
             "first": None if first is None else first.sequence,
@@ -223,6 +223,18 @@ class Snapshots:
             "author": made.author,
             "message": made.message,
         }
+
+    def _ancestor_number(
+        self, row: SnapshotRow, depth: int, beside: Mapping[int, SnapshotRow] | None
+    ) -> int:
+        """The number of the first-parent ancestor of that depth, which itself is not looked at."""
+        floor = row.depth & (row.depth - 1)
+        while row.depth > depth and floor > depth:
+            row = self.ancestor(row, floor, beside)
+            floor = row.depth & (row.depth - 1)
+        if floor == depth < row.depth and row.skip is not None:
+            return row.skip
+        return self.ancestor(row, depth, beside).sequence
 
     def remember(self, row: SnapshotRow) -> None:
         """Keep a row that was just committed."""

@@ -29,6 +29,7 @@ __all__ = [
     "ActiveSyncs",
     "SyncRow",
     "Syncs",
+    "end_ids",
     "sync_chains",
     "with_end_names",
 ]
@@ -234,6 +235,11 @@ class Syncs:
     def drop(self, connection: Connection, sync: SyncId) -> None:
         """Forget a sync."""
         _rows.delete(connection, _sync.c.id == sync)
+
+
+def end_ids(syncs: Iterable[SyncRow]) -> set[BranchId]:
+    """The branches that syncs join."""
+    return {end for sync in syncs for end in (*sync.sources, sync.target)}
 
 
 class ActiveSyncs(tuple[SyncRow, ...]):

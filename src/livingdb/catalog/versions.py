@@ -1,11 +1,11 @@
-"""Rows of the index over table versions, and of their materializations."""
+"""Rows of the index over table versions, of their materializations and of runs of their deltas."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, bindparam, select
+from sqlalchemy import BindParameter, Connection, Engine, bindparam, case, literal_column, select
 
 from livingdb.catalog import schema
 from livingdb.catalog.sealed_rows import SealedRows
@@ -14,10 +14,10 @@ from livingdb.catalog.sql.read_queries import Queries
 from livingdb.catalog.sql.sqlite import writing_engine
 from livingdb.chunks.address import Address
 
-__all__ = ["VersionRow", "VersionRows", "read_row"]
+__all__ = ["FoundVersion", "RunRow", "VersionRow", "VersionRows", "read_row"]
 
-_version, _made = schema.version, schema.materialization
-_rows, _trees = SealedRows(_version), SealedRows(_made)
+_version, _made, _run = schema.version, schema.materialization, schema.delta_run
+_rows, _trees, _runs = SealedRows(_version), SealedRows(_made), SealedRows(_run)
 
 
 class VersionRow(NamedTuple):
@@ -34,23 +34,63 @@ class VersionRow(NamedTuple):
     rows: int | None
 
 
+class RunRow(NamedTuple):
+    """A recipe that makes a version of an older one, of that depth."""
+
+    version: Address
+    since: Address
+    depth: int
+    change: Address
+
+
+class FoundVersion(NamedTuple):
+    """A version, the root of its tree and its run, if there are any."""
+
+    version: VersionRow
+    root: Address | None
+    run: RunRow | None
+
+
 def read_row(row: Sequence[Any]) -> VersionRow:
     """A row as the catalog gives it; `Corruption` if it is damaged."""
     return VersionRow(*_rows.read(row))
 
 
-_GET = PreparedStatement(select(_version).where(_version.c.address == bindparam("address")))
+_of_version = _run.c.version == _version.c.address
+_GET = PreparedStatement(
+    select(_version, _made, _run)
+    .outerjoin(_made, _made.c.version == _version.c.address)
+    .outerjoin(_run, _of_version)
+    .where(_version.c.address == bindparam("address"))
+)
 _GET_MANY = select(_version).where(_version.c.address.in_(bindparam("wanted", expanding=True)))
 _ROOT = PreparedStatement(_trees.every.where(_made.c.version == bindparam("version")))
 
 
 def _line() -> PreparedStatement:
-    """A version and those it comes from, above a depth."""
-    first = select(_version).where(_version.c.address == bindparam("address"))
-    line = first.cte("line", recursive=True)
-    above = line.c.depth > bindparam("depth") + 1
-    earlier = select(_version).join(line, _version.c.address == line.c.base).where(above)
-    return PreparedStatement(select(line.union_all(earlier)))
+    """Versions with their runs: one, and what it comes from by its run, or else by its change.
+
+    As far as an ancestor of some depth, or as many as are asked for.
+    """
+    with_run = _version.outerjoin(_run, _of_version)
+    floor: BindParameter[int] = bindparam("floor")
+    is_over = _run.c.depth >= floor
+    step = [
+        case((is_over, _run.c.since), else_=_version.c.base).label("below"),
+        case((is_over, _run.c.depth), else_=_version.c.depth - 1).label("reaches"),
+    ]
+    mine = [column.label(f"v_{column.name}") for column in _version.c]
+    mine += [column.label(f"r_{column.name}") for column in _run.c]
+    first = select(literal_column("1").label("step"), *step, *mine).select_from(with_run)
+    line = first.where(_version.c.address == bindparam("address")).cte("line", recursive=True)
+    earlier = (
+        select(line.c.step + literal_column("1"), *step, *mine)
+        .select_from(line.join(_version, _version.c.address == line.c.below))
+        .outerjoin(_run, _of_version)
+        .where(line.c.reaches > floor, line.c.step < bindparam("most"))
+    )
+    found = line.union_all(earlier)
+    return PreparedStatement(select(*list(found.c)[3:]))
 
 
 _LINE = _line()
@@ -69,15 +109,28 @@ class VersionRows:
         self._queries = queries
         self._writing = writing_engine(engine)
 
-    def get(self, address: Address) -> VersionRow | None:
-        """One version."""
+    def get(self, address: Address) -> FoundVersion | None:
+        """One version, with its tree and its run."""
         rows = self._queries.run_prepared(_GET, {"address": address})
-        return read_row(rows[0]) if rows else None
+        if not rows:
+            return None
+        (row,) = rows
+        at, end = _VERSION_COLUMNS, _VERSION_COLUMNS + len(_made.c)
+        root = None if row[at] is None else _root(row[at:end])
+        return FoundVersion(read_row(row[:at]), root, _read_run(row[end:]))
 
-    def line(self, address: Address, depth: int) -> list[VersionRow]:
-        """A version and those it comes from by changes, above a depth; in no order."""
-        values = {"address": address, "depth": depth}
-        return [read_row(row) for row in self._queries.run_prepared(_LINE, values)]
+    def line(
+        self, address: Address, depth: int, most: int
+    ) -> list[tuple[VersionRow, RunRow | None]]:
+        """A version and those it comes from by runs and changes, above a depth; in no order."""
+        values = {"address": address, "floor": depth, "most": most}
+        rows = self._queries.run_prepared(_LINE, values)
+        at = _VERSION_COLUMNS
+        return [(read_row(row[:at]), _read_run(row[at:])) for row in rows]
+
+    def runs(self) -> list[RunRow]:
+        """Every run."""
+        return [RunRow(*row) for row in _runs.read_all(self._queries.all(_runs.every))]
 
     def get_many(self, addresses: Sequence[Address]) -> list[VersionRow]:
         """Those of the versions that are here."""
@@ -91,6 +144,10 @@ class VersionRows:
     def add(self, connection: Connection, rows: Iterable[VersionRow]) -> None:
         """Put new versions, in a transaction."""
         _rows.insert_missing(connection, [row._asdict() for row in rows])
+
+    def add_runs(self, connection: Connection, runs: Iterable[RunRow]) -> None:
+        """Put runs to new versions, in a transaction."""
+        _runs.insert_missing(connection, [run._asdict() for run in runs])
 
     # --- materializations --------------------------------------------------------------------
 
@@ -129,6 +186,10 @@ class VersionRows:
         """Forget the root of a version."""
         with self._writing.begin() as connection:
             _trees.delete(connection, _made.c.version == version)
+
+
+def _read_run(row: Sequence[Any]) -> RunRow | None:
+    return None if row[0] is None else RunRow(*_runs.read(row))
 
 
 def _root(row: Sequence[Any]) -> Address:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["as_mask", "as_numbers", "one_value", "taken_rows"]
+__all__ = ["as_mask", "as_numbers", "from_numbers", "one_value", "short_list", "taken_rows"]
+
+_SHORT = 256
 
 
 _KINDS = {
@@ -52,6 +55,30 @@ def taken_rows(
         valid = pa.py_buffer(np.packbits(~absent, bitorder="little"))
     values = pa.py_buffer(np.ascontiguousarray(rows, np.int64))
     return pa.Array.from_buffers(pa.int64(), len(rows), [valid, values])
+
+
+def from_numbers(values: npt.NDArray[Any], data_type: pa.DataType) -> pa.Array:
+    """Numbers as an array of a type that holds them as they are."""
+    held = np.ascontiguousarray(values, _KINDS[data_type])
+    return pa.Array.from_buffers(data_type, len(held), [None, pa.py_buffer(held)])
+
+
+def short_list(values: Sequence[Any]) -> pa.Array | None:
+    """What Arrow makes of a few whole numbers, floats or texts; None for all else."""
+    kinds = set(map(type, values)) if len(values) <= _SHORT else set()
+    if kinds == {float}:
+        return from_numbers(np.array(values, np.float64), pa.float64())
+    if kinds == {int} and min(values) >= -(1 << 63) and max(values) < 1 << 63:
+        return from_numbers(np.array(values, np.int64), pa.int64())
+    if kinds == {str}:
+        try:
+            texts = [value.encode() for value in values]
+        except UnicodeEncodeError:  # which Arrow says in its own words
+            return None
+        ends = np.append(0, np.cumsum([len(text) for text in texts])).astype(np.int32)
+        held = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))]
+        return pa.Array.from_buffers(pa.string(), len(texts), held)
+    return None
 
 
 def one_value(value: object, data_type: pa.DataType) -> pa.Array:

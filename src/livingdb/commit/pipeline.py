@@ -27,6 +27,7 @@ from livingdb.commit.carried import Carried
 from livingdb.commit.carry_lens import LensCarrier
 from livingdb.commit.check_proposal import check_proposal
 from livingdb.commit.follow_later import Followers
+from livingdb.commit.prepared_rows import RowPreparation
 from livingdb.commit.proposal import BranchMove, Proposal
 from livingdb.commit.schema_line import forwarded_move, line_to_draft, unmasked_by_drafts
 from livingdb.commit.settle import Settler
@@ -78,6 +79,7 @@ class Pipeline:
         self.lifter = Lifter(graph, self.trust)
         self.lenses = LensCarrier(graph, self.trust)
         self.turns = WriterTurns(graph)
+        self.preparation = RowPreparation(graph.versions)
         self.followers = Followers(graph, self.lenses)
         self._settler = Settler(graph, self.lenses)
         self._watches = CommitWatches(graph)
@@ -110,7 +112,7 @@ class Pipeline:
                 stored = self._store(proposal, staging, held)
             if stored is not None:
                 row, made = stored
-                self.graph.fold_and_drain(made)
+                self.turns.leave_upkeep(made)
                 return row
         raise TransactionConflict(f"others keep moving {what!r}; try again")
 

@@ -25,6 +25,7 @@ from livingdb.commit.fill_generated import (
 )
 from livingdb.commit.other_reads import OtherReads
 from livingdb.commit.pipeline import Attempt, Pipeline
+from livingdb.commit.prepared_rows import PreparedRows
 from livingdb.commit.proposal import Proposal
 from livingdb.commit.read_set import ReadSet, TrackedRows
 from livingdb.commit.table_writes import TableWrites, make_version, render_key
@@ -243,7 +244,12 @@ class BranchTransaction:
         """The changes that rows are, with what their writer leaves to counters."""
         schema, shape = table.definition.schema, self._shape(table)
         if not has_generated(schema):
-            return ingest.upserts(schema, shape, given)
+            if table.version is None:
+                return ingest.upserts(schema, shape, given)
+            definition = table.version.definition
+            self._pipeline.preparation.note(self.branch.name, table.name, definition)
+            ready = given.changes_in(definition) if isinstance(given, PreparedRows) else None
+            return ingest.upserts(schema, shape, given) if ready is None else ready
         rows = self._rows_with_delta(table.version, table.definition, table.delta)
         return drawn_upserts(self.graph.generated, rows, shape, given, is_insert)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from threading import local
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.graph.graph import Graph
+from livingdb.tables.index import Version
 
 __all__ = ["LARGEST_TURN_ROWS", "WriterTurns"]
 
@@ -23,8 +25,14 @@ class WriterTurns:
         self._graph = graph
         self._turns = graph.place.turns
         self._groups: dict[str, str] = {}
+        self._local = local()
         self.patience = 1 if self._turns is None else _PATIENCE
         """Lost races before a branch is taken alone; sooner where nobody waits for a turn."""
+
+    @property
+    def are_taken(self) -> bool:
+        """Whether there are queues, so that writers wait for each other."""
+        return self._turns is not None
 
     def group(self, branch: BranchRow) -> str:
         """What the branch and those in step with it have in common."""
@@ -39,8 +47,23 @@ class WriterTurns:
         group = self._groups.get(branch)
         if group is None:
             group = self._groups[branch] = self.group(self._graph.branch(branch))
-        with self._turns.take(group):
-            yield
+        left: list[Sequence[Version]] = []
+        try:
+            with self._turns.take(group):
+                self._local.left = left
+                yield
+        finally:
+            self._local.left = None
+            for made in left:
+                self._graph.fold_and_drain(made)
+
+    def leave_upkeep(self, made: Sequence[Version]) -> None:
+        """Do what a commit leaves to be done; if this thread has the turn, then after it."""
+        left: list[Sequence[Version]] | None = getattr(self._local, "left", None)
+        if left is None:
+            self._graph.fold_and_drain(made)
+        else:
+            left.append(made)
 
     @contextmanager
     def before_writing(self, branch: BranchRow, rows: int) -> Iterator[bool]:

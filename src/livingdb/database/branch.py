@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.commit.writer_turns import LARGEST_TURN_ROWS
 from livingdb.database.branch_movement import BranchMovement
 from livingdb.database.pictures import notebook_html
 from livingdb.database.snapshot import Snapshot
@@ -17,7 +18,7 @@ from livingdb.errors import IllegalSync, InvalidData
 from livingdb.graph import ancestry as history
 from livingdb.tables.layout import Layout
 from livingdb.tables.schema import GeneratedLike, SchemaLike, UniqueLike
-from livingdb.tables.tabular import as_tabular
+from livingdb.tables.tabular import Tabular, as_tabular
 
 if TYPE_CHECKING:
     from livingdb.commit.pipeline import Pipeline
@@ -63,6 +64,24 @@ class Branch:
     def _turn(self, rows: int) -> AbstractContextManager[None]:
         """Wait for the turn of who writes so many rows."""
         return self._pipeline.turns.before_reading(self.name, rows)
+
+    def _write(
+        self, operation: str, table: str, rows: Tabular, message: str, author: str | None
+    ) -> Snapshot:
+        """Commit rows, in their own snapshot."""
+        from livingdb.commit.group_commit import SmallWrite
+        from livingdb.database.transaction import check_message
+
+        said = author or self.database.author, check_message(message)
+        write = SmallWrite(operation, table, rows, *said)
+        return Snapshot(self.database, self.database._group_commits.commit(self.name, write))
+
+    def _prepared_rows(self, table: str, data: object) -> Tabular:
+        """Rows to be put into a table, as far as they can be prepared before it is our turn."""
+        given = as_tabular(data)
+        if given.rows > LARGEST_TURN_ROWS:
+            return given
+        return self._pipeline.preparation.prepare(self.name, table, given)
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -171,28 +190,19 @@ class Branch:
         self, table: str, data: object, *, message: str = "", author: str | None = None
     ) -> Snapshot:
         """Put rows whose keys are not there yet; `DuplicateKey` if one is."""
-        given = as_tabular(data)
-        with self._turn(given.rows), self.transaction(message, author) as tx:
-            tx.insert(table, given)
-        return _committed_snapshot(tx)
+        return self._write("insert", table, self._prepared_rows(table, data), message, author)
 
     def upsert(
         self, table: str, data: object, *, message: str = "", author: str | None = None
     ) -> Snapshot:
         """Put rows, in place of those with the same keys."""
-        given = as_tabular(data)
-        with self._turn(given.rows), self.transaction(message, author) as tx:
-            tx.upsert(table, given)
-        return _committed_snapshot(tx)
+        return self._write("upsert", table, self._prepared_rows(table, data), message, author)
 
     def update(
         self, table: str, data: object, *, message: str = "", author: str | None = None
     ) -> Snapshot:
         """Set some columns of rows that are there; `MissingKey` if one is not."""
-        given = as_tabular(data)
-        with self._turn(given.rows), self.transaction(message, author) as tx:
-            tx.update(table, given)
-        return _committed_snapshot(tx)
+        return self._write("update", table, as_tabular(data), message, author)
 
     def delete(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
@@ -30,6 +31,7 @@ from livingdb.graph.names import check_tag, is_hidden
 from livingdb.graph.refs import ResolvedRef
 
 if TYPE_CHECKING:
+    from livingdb.commit.group_commit import GroupCommits
     from livingdb.commit.pipeline import Pipeline
     from livingdb.commit.retire import RetiredVersion
     from livingdb.render.picture import SnapshotGraph
@@ -62,6 +64,7 @@ class Database(Alerting, Comparing, Tracing):
         self._dispatcher = Dispatcher(graph, self.trust)
         self._open_graph: Graph | None = graph
         self._open_pipeline: Pipeline | None = None
+        self._open_commits: GroupCommits | None = None
         self._lock = RLock()
 
     def _send_alerts(self) -> None:
@@ -88,6 +91,17 @@ class Database(Alerting, Comparing, Tracing):
 
                 self._open_pipeline = Pipeline(graph, self.trust)
             return self._open_pipeline
+
+    @property
+    def _group_commits(self) -> GroupCommits:
+        """Where threads leave small writes that are stored together."""
+        pipeline = self._pipeline
+        with self._lock:
+            if self._open_commits is None:
+                from livingdb.commit.group_commit import GroupCommits
+
+                self._open_commits = GroupCommits(pipeline)
+            return self._open_commits
 
     @property
     def name(self) -> str:
@@ -134,10 +148,11 @@ class Database(Alerting, Comparing, Tracing):
         """A branch by its name; `NotFound` if there is none."""
         return Branch(self, self._graph.branch(str(name)).name)
 
-    def branches(self) -> list[Branch]:
-        """Every branch, by name."""
-        rows = self._graph.branches.all()
-        return [Branch(self, row.name) for row in rows if not is_hidden(row.name)]
+    def branches(self, limit: int | None = None, after: str = "") -> list[Branch]:
+        """Every branch, by name; with a `limit`, so many of those that come `after` a name."""
+        names = (row.name for row in self._graph.branches.pages(str(after), limit))
+        shown = (Branch(self, name) for name in names if not is_hidden(name))
+        return list(islice(shown, limit))
 
     def tags(self) -> dict[str, Snapshot]:
         """Every tag and its snapshot."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.runs import RunRow
-from livingdb.catalog.syncs import ACTIVE, SyncRow, sync_chains
+from livingdb.catalog.syncs import ACTIVE, SyncRow, end_ids, sync_chains
 from livingdb.database.pictures import notebook_html
 from livingdb.derivation.hidden_tables import condition_column, quarantine_table
 from livingdb.derivation.lag import Lag
@@ -37,11 +37,11 @@ SyncChain = tuple[SyncRow, ...]
 
 
 def _chains(graph: Graph) -> tuple[list[SyncChain], dict[BranchId, str]]:
-    """Every sync, and the names of all branches."""
-    names = {branch.id: branch.name for branch in graph.branches.all()}
+    """Every sync, and the names of the branches that they join."""
+    rows = graph.catalog.syncs.all()
+    names = graph.branches.names_of(end_ids(rows))
     hidden = {number for number, name in names.items() if is_hidden(name)}
-    chains = sync_chains(graph.catalog.syncs.all(), hidden)
-    return chains, names
+    return sync_chains(rows, hidden), names
 
 
 def every_sync(database: Database) -> list[Sync]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from livingdb.tables.rows import RowSet
     from livingdb.tables.schema import GeneratedLike, SchemaLike, UniqueLike
 
-__all__ = ["Transaction"]
+__all__ = ["Transaction", "check_message"]
 
 
 Arguments = ParamSpec("Arguments")
@@ -72,7 +72,7 @@ class Transaction:
     ):
         self.branch = branch
         self.snapshot: Snapshot | None = None
-        self._message, self._author = _check_message(message), author
+        self._message, self._author = check_message(message), author
         self._operations: list[str] = [operation] if operation else []
         self._batch: tuple[str, int] | None = None
         self._turn = RLock()
@@ -195,7 +195,7 @@ class Transaction:
         return self.work.delete(table, keys, strict)
 
 
-def _check_message(message: object) -> str:
+def check_message(message: object) -> str:
     """What the log says about it; nothing, if nothing was said."""
     if message is None:
         return ""

@@ -77,6 +77,7 @@ class _Place:
         self.last = "", 0
         """Whose turn it had last, and its number."""
         self._file: int | None = None
+        self._waiting: _Waiting | None = None
         self._base = 0
 
     def enter(self, path: Path, queue: int) -> int | None:
@@ -109,12 +110,13 @@ class _Place:
             pass
         else:
             return False
-        # A lock can be waited for, and for how long cannot be said: a thread waits, and who
+        # A lock can be waited for, and for how long cannot be said: another thread waits, and who
         # does not want to wait any longer leaves the file to it.
-        waiting = _Waiting(self._file, self._base, number)
-        waiting.start()
-        if not waiting.has_ended.wait(seconds) and waiting.abandon():
-            self._file = None
+        if self._waiting is None or not self._waiting.is_alive():
+            self._waiting = _Waiting(self._file)
+            self._waiting.start()
+        if not self._waiting.wait(self._base, number, seconds):
+            self._file = self._waiting = None
         return True
 
     def leave(self) -> None:
@@ -124,37 +126,57 @@ class _Place:
                 _unlock(self._file, self._base, _NUMBERS)
 
     def __del__(self) -> None:
+        if self._waiting is not None:
+            self._waiting.leave()
         if self._file is not None:
             os.close(self._file)
 
 
 class _Waiting(threading.Thread):
-    """Waits for a lock; if nobody wants it any more by then, the file is closed."""
+    """Waits for locks of a file; if nobody wants one any more when it comes, the file is closed."""
 
-    def __init__(self, file: int, base: int, number: int):
+    def __init__(self, file: int):
         super().__init__(name="livingdb-turn", daemon=True)
-        self.has_ended = threading.Event()
-        self._file, self._base, self._number = file, base, number
-        self._is_abandoned = False
-        self._lock = threading.Lock()
+        self._file = file
+        self._base = self._number = 0
+        self._asked, self._got = threading.Lock(), threading.Lock()
+        self._asked.acquire()
+        self._got.acquire()
+        self._deciding = threading.Lock()
+        self._has_come = self._is_left = False
 
     def run(self) -> None:
-        """Wait."""
-        with suppress(OSError):  # one goes on without
-            _wait_for(self._file, self._base, self._number)
-        with self._lock:
-            self.has_ended.set()
-            if self._is_abandoned:
-                os.close(self._file)
+        """Wait whenever that is asked for, until it is left."""
+        while self._asked.acquire() and not self._is_left:
+            with suppress(OSError):  # one goes on without
+                # Who is just before is waited for first, so that each who leaves wakes one.
+                _wait_for(self._file, self._base + self._number - 1, 1)
+                if not self._is_left:
+                    _wait_for(self._file, self._base, self._number)
+            with self._deciding:
+                self._has_come = True
+                if self._is_left:
+                    os.close(self._file)
+                    return
+                self._got.release()
 
-    def abandon(self) -> bool:
-        """Want it no more; False if it came just now."""
-        with self._lock:
-            if self.has_ended.is_set():
-                return False
-            self._is_abandoned = True
-            _unlock(self._file, self._base, _NUMBERS)
+    def wait(self, base: int, number: int, seconds: float) -> bool:
+        """Wait until nobody has a lower number, or for so long; if so, the file is not ours."""
+        self._base, self._number, self._has_come = base, number, False
+        self._asked.release()
+        if self._got.acquire(timeout=seconds):
             return True
+        with self._deciding:
+            if self._has_come:
+                return self._got.acquire()
+            self._is_left = True
+            _unlock(self._file, base, _NUMBERS)
+            return False
+
+    def leave(self) -> None:
+        """There is nothing to wait for any more."""
+        self._is_left = True
+        self._asked.release()
 
 
 def _wait_for(file: int, start: int, length: int) -> None:

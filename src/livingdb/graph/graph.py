@@ -392,14 +392,16 @@ class Graph:
         """Number snapshots, and note the tables they change; a run of them at once."""
         rows: list[SnapshotRow] = []
         waiting: list[NewSnapshot] = []
+        beside: dict[int, SnapshotRow] = {}
         for draft in drafts:
             parents, edge = draft.intent.parents, draft.record.edge
             if draft.intent.on_previous:
-                rows += self.snapshots.add_all(connection, waiting)
+                rows += self.snapshots.add_all(connection, waiting, beside)
+                beside.update((row.sequence, row) for row in rows[-len(waiting) :])
                 waiting, parents = [], (rows[-1], *parents)
             told = edge.time, edge.kind, edge.author, edge.message
             waiting.append(NewSnapshot(draft.address, parents, *told))
-        rows += self.snapshots.add_all(connection, waiting)
+        rows += self.snapshots.add_all(connection, waiting, beside)
         numbers = [row.sequence for row in rows]
         changed = zip(numbers, (draft.addresses for draft in drafts), strict=True)
         self.catalog.touches.add_all(connection, changed)

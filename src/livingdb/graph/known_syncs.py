@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from livingdb.catalog.branches import Branches
 from livingdb.catalog.ids import BranchId, SyncId
-from livingdb.catalog.syncs import DETACHED, ActiveSyncs, SyncRow, Syncs, with_end_names
+from livingdb.catalog.syncs import DETACHED, ActiveSyncs, SyncRow, Syncs, end_ids, with_end_names
 from livingdb.graph.names import is_hidden
 
 __all__ = ["KnownSyncs"]
@@ -37,7 +37,7 @@ class KnownSyncs:
     def read(cls, epoch: str, syncs: Syncs, branches: Branches) -> KnownSyncs:
         """Those that the catalog has, all of them."""
         rows = {row.id: row for row in syncs.all() if row.state != DETACHED}
-        names = branches.names() if rows else {}
+        names = branches.names_of(end_ids(rows.values()))
         hidden = {branch for branch, name in names.items() if is_hidden(name)}
         active = with_end_names(rows.values(), names, hidden)
         return cls(epoch, rows, names, hidden, active, epoch)

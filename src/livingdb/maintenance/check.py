@@ -16,7 +16,7 @@ from sqlalchemy import Table, func, select
 from livingdb.catalog import schema
 from livingdb.catalog.sealed_rows import SealedRows, sealed_tables
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.versions import VersionRow
+from livingdb.catalog.versions import RunRow, VersionRow
 from livingdb.chunks.address import Address, short
 from livingdb.chunks.chunk import RECORD, Chunk
 from livingdb.chunks.pack import Pack
@@ -28,6 +28,7 @@ from livingdb.graph.unique_constraints import check_unique_rows
 from livingdb.maintenance.projections import projection_problems
 from livingdb.maintenance.reach import Trees, recipe_chunks, recipe_inputs
 from livingdb.maintenance.repair_rows import Mended, all_rows_on
+from livingdb.tables.index import Version
 from livingdb.tables.recipe import Change, Definition, Rows, load_recipe
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ class Check:
             self._check_journal,
             self._check_versions,
             self._check_materializations,
+            self._check_runs,
             self._check_snapshots,
             self._check_names,
             self._check_uniques,
@@ -312,6 +314,33 @@ class Check:
                 self._report(where, "the catalog has it in the wrong place")
             else:
                 self._check_tree(row.definition, root, where)
+
+    def _check_runs(self) -> None:
+        """Every run is what the changes that it covers come to."""
+        for values in self._rows(schema.delta_run):
+            run = RunRow(*values)
+            where = f"run to version {short(run.version)}"
+            with self.collect_problems(where):
+                self._check_chunk(run.change, where)
+                for address in recipe_chunks(load_recipe(self.store, run.change)):
+                    self._check_chunk(address, where)
+                self._check_run(run, where)
+
+    def _check_run(self, run: RunRow, where: str) -> None:
+        row = self.versions.get(run.version)
+        if row is None or not 0 <= run.depth < row.depth:
+            self._report(where, "there is no such version")
+            return
+        if self._ancestor(row, run.depth).address != run.since:
+            self._report(where, "it begins at a version that is no ancestor")
+            return
+        versions, line = self.graph.versions, []
+        while row.address != run.since:
+            line.append(Version(*row))
+            row = self.versions[row.base]  # type: ignore[index]
+        merged = versions.merged_line(line[::-1])
+        if versions.merged_change(Version(*row), merged, lambda _: None).address != run.change:
+            self._report(where, "it is not what the changes that it covers come to")
 
     def _check_tree(self, definition: Address, root: Address, where: str) -> None:
         with self.collect_problems(where):

@@ -33,6 +33,7 @@ __all__ = ["CompactionReport", "compact"]
 
 Progress = Callable[[str], None]
 _ATTEMPTS = 3
+_LONGEST_LINE = 100_000
 _LEFT_BEHIND_SECONDS = 86_400.0  # no writer takes that long over one file
 
 
@@ -61,6 +62,7 @@ def compact(graph: Graph, progress: Progress | None = None) -> CompactionReport:
     drained = drain_journal(store)
     say("thinning old trees")
     thinned = _thin(graph)
+    _add_runs(graph)
     before = _pack_bytes(graph, graph.catalog.packs.names())
     for _ in range(_ATTEMPTS):
         if _repack(graph, say):
@@ -99,24 +101,36 @@ def _repack(graph: Graph, say: Progress) -> bool:
 
 def _head_rows(graph: Graph) -> int:
     """How many rows the heads of all branches hold, each version counted once."""
-    heads = {
-        address
-        for branch in graph.branches.all()
-        for address in graph.tables(graph.snapshots.at(branch.head)).values()
-    }
-    return sum(graph.versions.count(graph.versions.require(address)) for address in heads)
+    return sum(map(graph.versions.count, _head_versions(graph).values()))
 
 
 def _pack_bytes(graph: Graph, names: Sequence[str]) -> int:
     return sum(graph.place.files.size(f"packs/{name}") for name in names)
 
 
-def _thin(graph: Graph) -> int:
-    """Evict keyframes that lie between others, behind the heads of all branches."""
+def _head_versions(graph: Graph) -> dict[Address, Version]:
+    """The versions of all tables on the heads of all branches."""
     heads: dict[Address, Version] = {}
     for branch in graph.branches.all():
         for address in graph.tables(graph.snapshots.at(branch.head)).values():
             heads[address] = graph.versions.require(address)
+    return heads
+
+
+def _add_runs(graph: Graph) -> None:
+    """Write down the runs to the heads of branches that have none: they are older than runs are."""
+    versions = graph.versions
+    for head in _head_versions(graph).values():
+        nearest = versions.nearest_stored(head) or versions.require(head.origin)
+        line = graph.index.line(head, nearest.depth, _LONGEST_LINE)
+        for part in reversed(line):
+            if part.run is None and versions.is_run_due(part.version):
+                graph.upkeep.save_run(part.version)
+
+
+def _thin(graph: Graph) -> int:
+    """Evict keyframes that lie between others, behind the heads of all branches."""
+    heads = _head_versions(graph)
     frames = (graph.versions.nearest_stored(version) for version in heads.values())
     keep = {frame.address for frame in frames if frame is not None}
     thinned = sum(len(thin_keyframes(graph.versions, version, keep)) for version in heads.values())
@@ -159,6 +173,9 @@ def _live_chunks(graph: Graph) -> tuple[set[Address], dict[Address, Address]]:
         definitions[Address(address)] = (Address(definition), depth)
         if isinstance(recipe, Rows):
             roots.append((depth, Address(definition), recipe.root))
+    for run in graph.catalog.versions.runs():
+        live.add(run.change)
+        live.update(recipe_chunks(load_recipe(store, run.change)))
     for version, root in graph.catalog.versions.materializations():
         if version in definitions:  # else it came meanwhile, and nothing is going to be swapped
             definition, depth = definitions[version]

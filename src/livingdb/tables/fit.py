@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from livingdb.chunks.arrow_values import as_mask
+from livingdb.chunks.arrow_values import as_mask, short_list
 from livingdb.chunks.types import normalise_array
 from livingdb.errors import InvalidData
 from livingdb.tables.tabular import Values
@@ -241,7 +241,8 @@ def _plain_array(values: Sequence[Any], target: pa.DataType, name: str) -> pa.Ar
         return _structs(values, target, name)
     if kinds.is_decimal(target) and not any(isinstance(value, float) for value in values):
         return pa.array(values, target)
-    return _fit_typed(pa.array(values), target, name)
+    given = short_list(values)
+    return _fit_typed(pa.array(values) if given is None else given, target, name)
 
 
 def _flatten_values(values: Sequence[Any], takes: tuple[type, ...]) -> tuple[list[Any], pa.Array]:

@@ -15,7 +15,17 @@ from typing import Protocol
 from livingdb.chunks.address import Address, short
 from livingdb.errors import Corruption
 
-__all__ = ["MemoryIndex", "Version", "VersionIndex", "ancestor_at", "require", "skip_depth"]
+__all__ = [
+    "MemoryIndex",
+    "Run",
+    "Stretch",
+    "Version",
+    "VersionIndex",
+    "ancestor_address",
+    "ancestor_at",
+    "require",
+    "skip_depth",
+]
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,34 @@ class Version:
     rows: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A recipe that makes a version of another one, of that depth, which it comes from."""
+
+    version: Address
+    since: Address
+    depth: int
+    change: Address
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of a line of versions: what makes one of its base, or the run that leads to it."""
+
+    version: Version
+    run: Run | None = None
+
+    @property
+    def recipe(self) -> Address:
+        """The recipe of the changes."""
+        return self.version.address if self.run is None else self.run.change
+
+    @property
+    def since(self) -> Address | None:
+        """The version that they are made to."""
+        return self.version.base if self.run is None else self.run.since
+
+
 class VersionIndex(Protocol):
     """Keeps versions and materializations.  What it holds can be made again from recipes."""
 
@@ -44,12 +82,19 @@ class VersionIndex(Protocol):
         """What is known of a version."""
         ...
 
-    def preload_line(self, version: Version, depth: int) -> None:
-        """Have those at hand that a version comes from, above a depth."""
+    def line(self, version: Version, depth: int, most: int) -> list[Stretch]:
+        """What leads to a version from its ancestor of that depth, the last first.
+
+        Runs are in it where they are stored.  If it takes more parts than `most`, these are all.
+        """
         ...
 
     def put(self, version: Version) -> None:
         """Remember a version."""
+        ...
+
+    def put_run(self, run: Run) -> None:
+        """Remember the run to a version."""
         ...
 
     def set_rows(self, version: Address, rows: int) -> None:
@@ -94,6 +139,17 @@ def ancestor_at(index: VersionIndex, version: Version, depth: int) -> Version:
     return version
 
 
+def ancestor_address(index: VersionIndex, version: Version, depth: int) -> Address:
+    """The address of the ancestor of that depth, which itself is not looked at."""
+    while version.depth > depth:
+        below, floor = version.depth - 1, skip_depth(version.depth)
+        step, reached = (version.skip, floor) if floor >= depth else (version.base, below)
+        if reached == depth and step is not None:
+            return step
+        version = require(index, step)
+    return version.address
+
+
 def require(index: VersionIndex, address: Address | None) -> Version:
     """The version with this address; `Corruption` if the index does not have it."""
     found = None if address is None else index.get(address)
@@ -109,18 +165,29 @@ class MemoryIndex:
     def __init__(self) -> None:
         self._versions: dict[Address, Version] = {}
         self._roots: dict[Address, Address] = {}
+        self._runs: dict[Address, Run] = {}
         self._by_origin: dict[Address, dict[Address, int]] = {}
 
     def get(self, version: Address) -> Version | None:
         """See `VersionIndex.get`."""
         return self._versions.get(version)
 
-    def preload_line(self, version: Version, depth: int) -> None:
-        """See `VersionIndex.preload_line`: all are."""
+    def line(self, version: Version, depth: int, most: int) -> list[Stretch]:
+        """See `VersionIndex.line`."""
+        found: list[Stretch] = []
+        while version.depth > depth and len(found) < most:
+            run = self._runs.get(version.address)
+            found.append(Stretch(version, run if run is not None and run.depth >= depth else None))
+            version = require(self, found[-1].since)
+        return found
 
     def put(self, version: Version) -> None:
         """See `VersionIndex.put`."""
         self._versions.setdefault(version.address, version)
+
+    def put_run(self, run: Run) -> None:
+        """See `VersionIndex.put_run`."""
+        self._runs[run.version] = run
 
     def set_rows(self, version: Address, rows: int) -> None:
         """See `VersionIndex.set_rows`."""

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from livingdb.chunks.address import Address
-from livingdb.chunks.arrow_values import as_mask, as_numbers
+from livingdb.chunks.arrow_values import as_mask, as_numbers, from_numbers
 from livingdb.chunks.chunk import (
     Chunk,
     EncodedColumn,
@@ -30,7 +30,7 @@ from livingdb.tables.schema import TableSchema
 from livingdb.trees.delta import DELETE, PATCH, UPSERT, Delta
 from livingdb.trees.shape import Shape
 
-__all__ = ["DeltaEncoder", "load_delta", "store_delta"]
+__all__ = ["DeltaEncoder", "carried_positions", "load_delta", "store_delta"]
 
 _CHUNK_ROWS = 65_536
 _SMALL_ROWS = 1_024
@@ -122,7 +122,7 @@ class DeltaEncoder:
     def _operations(self, changes: Delta) -> pa.Array:
         """The operations of changes as a column: the same one, if they are those of before."""
         if self._last_operations is None or self._last_operations[0] is not changes.ops:
-            self._last_operations = changes.ops, pa.array(changes.ops, pa.int8())
+            self._last_operations = changes.ops, from_numbers(changes.ops, pa.int8())
         return self._last_operations[1]
 
 
@@ -137,6 +137,12 @@ def _memory_place(array: pa.Array) -> object:
     return array.type, len(array), array.offset, tuple(places)
 
 
+def carried_positions(schema: TableSchema, changes: Delta) -> list[int]:
+    """The value columns that changes may carry, by their positions."""
+    places = range(len(schema.key), len(schema.stored_columns))
+    return [at for at in places if changes.columns[at] is not None]
+
+
 def store_delta(
     schema: TableSchema,
     changes: Delta,
@@ -146,8 +152,7 @@ def store_delta(
     encoder: DeltaEncoder | None = None,
 ) -> Change:
     """Write the changes as chunks; the recipe of the version they make of `base`."""
-    places = range(len(schema.key), len(schema.stored_columns))
-    positions = [at for at in places if changes.columns[at] is not None]
+    positions = carried_positions(schema, changes)
     made = (encoder or DeltaEncoder()).encode(changes, positions)
     for stored in made.chunks:
         sink(stored)
@@ -163,7 +168,7 @@ def store_delta(
 
 
 def _encode(changes: Delta, positions: Sequence[int]) -> _Encoded:
-    operations = pa.array(changes.ops, pa.int8())
+    operations = from_numbers(changes.ops, pa.int8())
     arrays, carried, masked = _carried_arrays(changes, positions, operations)
     quick = len(changes) < _SMALL_ROWS
     chunks = [

@@ -1,9 +1,10 @@
 """Tails: the merged deltas between a materialized version and one of its descendants.
 
 A tail is the one that was asked for last and the changes since, or the deltas of a short line
-in one pass.  Those of a long one are merged in *runs*: the run of a version of depth d covers the
-changes after depth d with its lowest one-bit cleared, as in a Fenwick tree.  Each run is merged
-once from smaller ones, so n deltas cost n log n rows, and a tail is put together from few runs.
+and the runs that are stored of it, in one pass.  Those of a long one without are merged in *spans*:
+the span of a version of depth d covers the changes after depth d with its lowest one-bit cleared,
+as in a Fenwick tree.  Each is merged once from smaller ones, so n deltas cost n log n rows, and a
+tail is put together from few spans.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from livingdb.chunks.address import Address
-from livingdb.tables.index import Version, VersionIndex, require, skip_depth
+from livingdb.tables.index import Stretch, Version, VersionIndex, require, skip_depth
 from livingdb.tables.rows import RowSet
 from livingdb.trees.delta import Delta, merge_deltas
 
 __all__ = ["Tails"]
 
 
-_FEW = 1_024  # changes that are merged in one pass
+Load = Callable[[Sequence[Stretch]], Sequence[Delta]]
+"""Reads the changes that parts of lines name."""
+
+_FEW = 1_024  # deltas and runs that are merged in one pass
 _PLACES = 4_096
 
 
@@ -33,14 +37,9 @@ class BaseRows:
 
 
 class Tails:
-    """Merges deltas and remembers runs and tails, up to a number of rows."""
+    """Merges deltas and remembers spans and tails, up to a number of rows."""
 
-    def __init__(
-        self,
-        index: VersionIndex,
-        load: Callable[[Sequence[Version]], Sequence[Delta]],
-        limit_rows: int = 4_000_000,
-    ):
+    def __init__(self, index: VersionIndex, load: Load, limit_rows: int = 4_000_000):
         self._index = index
         self._load = load
         self._limit_rows = limit_rows
@@ -78,44 +77,51 @@ class Tails:
         before = self._get((place, last.address))
         if before is None:
             return None
-        line = self._line(last.depth, version)
-        if line[0].base != last.address:
+        line = self._index.line(version, last.depth, _FEW)
+        if line[-1].since != last.address:
             return None
         self._forget((place, last.address))
-        return merge_deltas([before, *self._deltas(line)])
+        return merge_deltas([before, *self._deltas(line[::-1])])
+
+    def is_at_hand(self, depth: int, version: Version) -> bool:
+        """Whether the changes after a depth up to a version need not be read."""
+        line = self._index.line(version, depth, _FEW)
+        with self._lock:
+            return all(("delta", part.recipe) in self._kept for part in line)
+
+    def since(self, depth: int, version: Version) -> Delta:
+        """All changes after a depth up to a version, merged, and not remembered."""
+        return merge_deltas(self._parts(depth, version))
+
+    def merge(self, line: Sequence[Stretch]) -> Delta:
+        """The changes of parts of a line, merged, and not remembered."""
+        return merge_deltas(self._deltas(line))
 
     def _parts(self, depth: int, version: Version) -> list[Delta]:
         """Deltas that together cover the changes after `depth`, oldest first."""
-        if version.depth - depth > _FEW:
+        line = self._index.line(version, depth, _FEW)
+        if self._at(line[-1].since).depth > depth:
             return self._pieces(depth, version)
-        return self._deltas(self._line(depth, version))
-
-    def _line(self, depth: int, version: Version) -> list[Version]:
-        """The versions after `depth` up to one, oldest first."""
-        self._index.preload_line(version, depth)
-        line = [version]
-        while line[-1].depth > depth + 1:
-            line.append(self._at(line[-1].base))
-        return line[::-1]
+        return self._deltas(line[::-1])
 
     def _pieces(self, depth: int, version: Version) -> list[Delta]:
-        """Runs and deltas that together cover the changes after `depth`, oldest first."""
+        """Spans and deltas that together cover the changes after `depth`, oldest first."""
         pieces: list[Delta] = []
         while version.depth > depth:
             if skip_depth(version.depth) >= depth:
-                pieces.append(self._run(version))
+                pieces.append(self._span(version))
                 version = self._at(version.skip)
             else:
                 pieces.append(self.delta(version))
                 version = self._at(version.base)
         return pieces[::-1]
 
-    def _run(self, version: Version) -> Delta:
+    def _span(self, version: Version) -> Delta:
         """The changes from where the version skips to, merged."""
         floor = skip_depth(version.depth)
         if version.depth - floor == 1:
             return self.delta(version)
-        name = ("run", version.address)
+        name = ("span", version.address)
         found = self._get(name)
         if found is None:
             below = self._at(version.base)
@@ -125,21 +131,21 @@ class Tails:
 
     def delta(self, version: Version) -> Delta:
         """The changes of one version."""
-        return self._deltas([version])[0]
+        return self._deltas([Stretch(version)])[0]
 
-    def _deltas(self, versions: Sequence[Version]) -> list[Delta]:
-        """The changes of each version; those that are not known are read together."""
-        found = {v.address: self._get(("delta", v.address)) for v in versions}
-        missing = [version for version in versions if found[version.address] is None]
+    def _deltas(self, line: Sequence[Stretch]) -> list[Delta]:
+        """The changes of each part of a line; those that are not known are read together."""
+        found = {part.recipe: self._get(("delta", part.recipe)) for part in line}
+        missing = [part for part in line if found[part.recipe] is None]
         if missing:
-            for version, changes in zip(missing, self._load(missing), strict=True):
-                self._put(("delta", version.address), changes)
-                found[version.address] = changes
+            for part, changes in zip(missing, self._load(missing), strict=True):
+                self._put(("delta", part.recipe), changes)
+                found[part.recipe] = changes
         return [delta for delta in found.values() if delta is not None]
 
-    def remember(self, version: Address, changes: Delta) -> None:
-        """Keep a delta that was just written, so that it is not read back."""
-        self._put(("delta", version), changes)
+    def remember(self, recipe: Address, changes: Delta) -> None:
+        """Keep changes that were just written, so that they are not read back."""
+        self._put(("delta", recipe), changes)
 
     def _at(self, address: Address | None) -> Version:
         return require(self._index, address)

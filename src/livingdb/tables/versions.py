@@ -21,11 +21,27 @@ from livingdb.chunks.store import ChunkReader, ChunkStore, StoredChunk
 from livingdb.errors import Unsupported
 from livingdb.tables.classify import classify
 from livingdb.tables.evaluator import Evaluator
-from livingdb.tables.index import Version, VersionIndex, ancestor_at, require, skip_depth
+from livingdb.tables.index import (
+    Run,
+    Stretch,
+    Version,
+    VersionIndex,
+    ancestor_address,
+    ancestor_at,
+    require,
+    skip_depth,
+)
 from livingdb.tables.layout import FOLD_FLOOR_ROWS
 from livingdb.tables.recipe import Change, Counts, Definition, Derived, Recipe, Rows, load_recipe
 from livingdb.tables.rows import RowSet
-from livingdb.tables.stored_delta import DeltaEncoder, load_delta, store_delta
+from livingdb.tables.run import is_run_worth, run_start
+from livingdb.tables.schema import TableSchema
+from livingdb.tables.stored_delta import (
+    DeltaEncoder,
+    carried_positions,
+    load_delta,
+    store_delta,
+)
 from livingdb.tables.tail import BaseRows, Tails
 from livingdb.tables.unique_index import BuiltIndex, RowSource, UniqueIndexes
 from livingdb.tables.virtual_forest import VirtualForest
@@ -33,6 +49,7 @@ from livingdb.trees.builder import Sink
 from livingdb.trees.delta import Delta
 from livingdb.trees.forest import Forest
 from livingdb.trees.nodes import Cache
+from livingdb.trees.shape import Shape
 
 __all__ = ["Versions"]
 
@@ -116,7 +133,51 @@ class Versions:
         version = self._child(base, stored.address, len(changes), rows)
         self.index.put(version)
         self._tails.remember(version.address, changes)
+        start = self._run_start(version)
+        if start is not None and self._tails.is_at_hand(start, version):
+            run = self.make_run(version, sink)
+            if run is not None:
+                self.index.put_run(run)
         return version
+
+    def _run_start(self, version: Version) -> int | None:
+        """The depth from which a version is to have a run; None if it is to have none."""
+        return run_start(version.depth, self.require(version.keyframe).depth)
+
+    def is_run_due(self, version: Version) -> bool:
+        """Whether a version is to have a run, and has none: who made it had too much to read."""
+        start = self._run_start(version)
+        return start is not None and self.index.line(version, start, 1)[0].run is None
+
+    def make_run(self, version: Version, sink: Sink) -> Run | None:
+        """The run that a version is to have, if it is worth it; its chunks go to the sink."""
+        start = self._run_start(version)
+        since = None if start is None else ancestor_at(self.index, version, start)
+        if since is None or not is_run_worth(since, version):
+            return None
+        merged = self._tails.since(since.depth, version)
+        stored = self.merged_change(since, merged, sink)
+        self._tails.remember(stored.address, merged)
+        return Run(version.address, since.address, since.depth, stored.address)
+
+    def merged_change(self, since: Version, merged: Delta, sink: Sink) -> StoredChunk:
+        """The recipe of changes that many versions made to one: the same, however merged."""
+        recipe = store_delta(self.definition(since).schema, merged, since.address, None, sink)
+        stored = recipe.to_chunk()
+        sink(stored)
+        return stored
+
+    def schema_of(self, definition: Address) -> TableSchema:
+        """The schema of a definition."""
+        return self._definition(definition).schema
+
+    def shape_of(self, definition: Address) -> Shape:
+        """The shape of rows of tables of a definition."""
+        return self._forest(definition).shape
+
+    def encode_ahead(self, schema: TableSchema, changes: Delta) -> None:
+        """Encode changes that somebody is about to make."""
+        self._encoder.encode(changes, carried_positions(schema, changes))
 
     def relabel(self, version: Version, definition: Definition, sink: Sink) -> Version:
         """A version with the same rows, of a table and columns of other identities.
@@ -151,7 +212,7 @@ class Versions:
             base.definition,
             base.origin,
             base.address,
-            ancestor_at(self.index, base, skip_depth(depth)).address,
+            ancestor_address(self.index, base, skip_depth(depth)),
             depth,
             base.changed + changed,
             keyframe,
@@ -263,6 +324,10 @@ class Versions:
         """The merged changes that made `new` of `old`, which it comes from and is not."""
         return self._tails.tail(old, new)
 
+    def merged_line(self, line: Sequence[Version]) -> Delta:
+        """What the changes of versions come to, each made to the one before it; without runs."""
+        return self._tails.merge([Stretch(version) for version in line])
+
     def delta(self, version: Version) -> Delta:
         """The changes that made a version of its base."""
         return self._tails.delta(version)
@@ -353,23 +418,23 @@ class Versions:
         return evaluator
 
     def _load_delta(self, version: Version) -> Delta:
-        return self._load_deltas([version])[0]
+        return self._load_deltas([Stretch(version)])[0]
 
-    def _load_deltas(self, versions: Sequence[Version]) -> list[Delta]:
-        """The changes of versions; what can be had in one go is."""
+    def _load_deltas(self, parts: Sequence[Stretch]) -> list[Delta]:
+        """The changes that parts of lines name; what can be had in one go is."""
         store: ChunkReader = self.store
-        if len(versions) > 1:
-            near = NearChunks(self.store, [version.address for version in versions])
-            recipes = [load_recipe(near, version.address) for version in versions]
+        if len(parts) > 1:
+            near = NearChunks(self.store, [part.recipe for part in parts])
+            recipes = [load_recipe(near, part.recipe) for part in parts]
             named = [a for recipe in recipes if isinstance(recipe, Change) for a in recipe.chunks]
             store = NearChunks(self.store, named)
         else:
-            recipes = [self.recipe(version) for version in versions]
+            recipes = [load_recipe(self.store, part.recipe) for part in parts]
         loaded = []
-        for version, recipe in zip(versions, recipes, strict=True):
+        for part, recipe in zip(parts, recipes, strict=True):
             assert isinstance(recipe, Change)
-            schema = self._definition(version.definition).schema
-            loaded.append(load_delta(store, schema, self.forest(version).shape, recipe))
+            schema = self._definition(part.version.definition).schema
+            loaded.append(load_delta(store, schema, self.forest(part.version).shape, recipe))
         return loaded
 
     # --- materializing -----------------------------------------------------------------------

@@ -79,6 +79,21 @@ def test_no_numbers_name_no_branches(catalog: Catalog, line: list[SnapshotRow]) 
     assert catalog.branches.by_ids([]) == {}
 
 
+def test_branches_by_page_and_by_id(catalog: Catalog, line: list[SnapshotRow]) -> None:
+    with catalog.write() as connection:
+        ids = [
+            catalog.branches.add(connection, name, line[0].sequence, 1)
+            for name in ("d", "b", "c", "a")
+        ]
+    assert [row.name for row in catalog.branches.pages("a", 2)] == ["b", "c", "d"]
+    assert [row.name for row in catalog.branches.pages("b", None)] == ["c", "d"]
+    named = {ids[0]: "d", ids[3]: "a"}
+    assert catalog.branches.names_of([ids[0], ids[3], "0" * 32]) == named
+    fixed = catalog.at_one_moment().branches
+    assert [row.name for row in fixed.pages("a", 2)] == ["b", "c", "d"]
+    assert fixed.names_of([ids[0], ids[3], "0" * 32]) == named
+
+
 def test_a_name_is_taken_once(catalog: Catalog, line: list[SnapshotRow]) -> None:
     add_branch(catalog, "main", line[0])
     with pytest.raises(AlreadyExists, match="branch 'main'"):

@@ -28,6 +28,29 @@ def test_branches_of_branches(db: Database, main: Branch) -> None:
     assert ids(db.at("main").clone("again")) == list(range(10))
 
 
+def test_branches_are_listed_by_page(db: Database, main: Branch) -> None:
+    names = sorted([f"b{number}" for number in range(7)] + ["main"])
+    for name in names[:-1]:
+        main.clone(name)
+    found: list[str] = []
+    while page := [each.name for each in db.branches(limit=3, after=found[-1] if found else "")]:
+        assert len(page) <= 3
+        found += page
+    assert found == names
+    assert [each.name for each in db.branches(after="b5")] == ["b6", "main"]
+    assert db.branches(limit=0) == []
+
+
+def test_dropping_a_branch_reads_no_others(
+    db: Database, main: Branch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main.clone("one")
+    branches = db._graph.branches
+    monkeypatch.setattr(branches, "all", lambda: pytest.fail("all branches were read"))
+    db.drop_branch("one")
+    assert not db.syncs()
+
+
 def test_names_are_checked_once_and_for_all(db: Database, main: Branch) -> None:
     for name in ("", "a b", "a~1", "x@y", "a:b", "-a", "/a", "a/", "..", "a\0", "livingdb", 5):
         with pytest.raises(livingdb.InvalidName):

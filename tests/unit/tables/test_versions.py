@@ -15,7 +15,7 @@ from livingdb.chunks.address import Address, digest
 from livingdb.errors import MissingKey
 from livingdb.tables import ingest
 from livingdb.tables.classify import classify
-from livingdb.tables.index import MemoryIndex, Version, ancestor_at, skip_depth
+from livingdb.tables.index import MemoryIndex, Stretch, Version, ancestor_at, skip_depth
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Counts
 from livingdb.tables.tail import Tails
@@ -163,27 +163,27 @@ def test_a_hundred_thousand_changes_folded_as_they_come() -> None:
 
 
 class CountingTails(Tails):
-    """Counts what is loaded, and the rows of every run that is merged."""
+    """Counts what is loaded, and the rows of every span that is merged."""
 
     def __init__(self, lab: Lab, limit_rows: int = 4_000_000):
         self.loads: Counter[Address] = Counter()
-        self.runs: Counter[Hashable] = Counter()
-        self.run_rows = 0
+        self.spans: Counter[Hashable] = Counter()
+        self.span_rows = 0
         self.most_rows = 0
         super().__init__(lab.index, self.load, limit_rows)
         self.lab = lab
 
-    def load(self, versions: Sequence[Version]) -> list[Delta]:
-        self.loads.update(version.address for version in versions)
-        ids = ({"id": [version.depth]} for version in versions)
+    def load(self, parts: Sequence[Stretch]) -> list[Delta]:
+        self.loads.update(part.recipe for part in parts)
+        ids = ({"id": [part.version.depth]} for part in parts)
         return [ingest.upserts(self.lab.schema, self.lab.shape, rows) for rows in ids]
 
     def _put(self, name: Hashable, changes: Delta) -> None:
         super()._put(name, changes)
         self.most_rows = max(self.most_rows, self._rows)
-        if isinstance(name, tuple) and name[0] == "run":
-            self.runs[name] += 1
-            self.run_rows += len(changes)
+        if isinstance(name, tuple) and name[0] == "span":
+            self.spans[name] += 1
+            self.span_rows += len(changes)
 
 
 def small_chain(length: int) -> tuple[Lab, list[Version]]:
@@ -193,7 +193,7 @@ def small_chain(length: int) -> tuple[Lab, list[Version]]:
     return lab, [ancestor_at(lab.index, head, depth) for depth in range(length + 1)]
 
 
-def test_every_delta_is_loaded_and_every_run_merged_once() -> None:
+def test_every_delta_is_loaded_and_every_span_merged_once() -> None:
     length = 4096
     lab, versions = small_chain(length)
     tails = CountingTails(lab)
@@ -202,9 +202,9 @@ def test_every_delta_is_loaded_and_every_run_merged_once() -> None:
         tail = tails.tail(versions[0], versions[depth])
         assert tail.columns[0] is not None
         assert tail.columns[0].to_pylist() == list(range(1, depth + 1))
-    assert set(tails.loads.values()) == set(tails.runs.values()) == {1}
+    assert set(tails.loads.values()) == set(tails.spans.values()) == {1}
     assert len(tails.loads) == length
-    assert tails.run_rows <= length * math.log2(length)
+    assert tails.span_rows <= length * math.log2(length)
 
 
 def test_a_tail_may_start_anywhere() -> None:
@@ -223,7 +223,7 @@ def test_reading_every_version_in_turn_merges_one_delta_each_time() -> None:
     tails = CountingTails(lab)
     for version in versions[1:]:
         assert len(tails.tail(versions[0], version)) == version.depth
-    assert tails.run_rows == 0
+    assert tails.span_rows == 0
     assert set(tails.loads.values()) == {1}
 
 
@@ -232,7 +232,7 @@ def test_a_short_line_is_loaded_in_one_go() -> None:
     tails, asked = CountingTails(lab), []
     load = tails._load
 
-    def counted(wanted: Sequence[Version]) -> Sequence[Delta]:
+    def counted(wanted: Sequence[Stretch]) -> Sequence[Delta]:
         asked.append(len(wanted))
         return load(wanted)
 

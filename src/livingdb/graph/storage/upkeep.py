@@ -149,6 +149,8 @@ class Upkeep:
             for version in (*made, *waiting):
                 if graph.versions.is_fold_due(version):
                     self.fold(version)
+                elif graph.versions.is_run_due(version):
+                    self.save_run(version)
             for version in (*made, *waiting, *unindexed):
                 graph.versions.uniques.ensure(version)
             self.save_indexes()
@@ -157,6 +159,26 @@ class Upkeep:
                 if graph.store.journal.size_bytes() > JOURNAL_LIMIT_BYTES:
                     drain_journal(graph.store)
                 self._journal_bytes = 0
+
+    def save_run(self, version: Version) -> None:
+        """Write down the run that a version is to have, if it is worth it."""
+        graph = self._graph
+        epoch = graph.catalog.meta(EPOCH)
+        graph.observe_epoch(epoch)
+        with graph.stage(FOLD_BYTES) as staging:
+            run = graph.versions.make_run(version, staging.sink)
+            if run is None:
+                return
+            staging.finish_packs()
+            with graph.catalog.write() as connection:
+                if graph.catalog.meta(EPOCH, connection) != epoch:
+                    return
+                staging.write(connection)
+                graph.index.save_run(connection, run)
+                staging.keep()
+            staging.publish()
+        graph.index.put_run(run)
+        self.note(staging.journal_bytes)
 
     def fold(self, version: Version) -> Address:
         """Materialize a version, durably; its root.

@@ -15,9 +15,9 @@ from threading import RLock, get_ident
 from sqlalchemy import Connection
 
 from livingdb.catalog.catalog import Catalog
-from livingdb.catalog.versions import VersionRow
+from livingdb.catalog.versions import RunRow, VersionRow
 from livingdb.chunks.address import Address
-from livingdb.tables.index import Version
+from livingdb.tables.index import Run, Stretch, Version, require
 
 __all__ = ["CatalogIndex"]
 
@@ -32,7 +32,9 @@ class CatalogIndex:
         self._known: OrderedDict[Address, Version] = OrderedDict()
         self._roots: dict[Address, Address | None] = {}
         self._frames: dict[Address, list[Version]] = {}
+        self._runs: dict[Address, Run | None] = {}
         self._unsaved: dict[Address, Version] = {}
+        self._unsaved_runs: dict[Address, Run] = {}
         self._unsaved_roots: dict[Address, Address] = {}
         self._cached: set[Address] = set()
         self._makers: dict[Address, set[int]] = {}
@@ -43,20 +45,34 @@ class CatalogIndex:
         """See `VersionIndex.get`."""
         found = self._known.get(version) or self._unsaved.get(version)
         if found is None:
+            age = self._age
             row = self._rows.get(version)
             if row is not None:
-                found = self._keep(_version(row))
+                found = self._keep(_version(row.version))
+                self._runs[version] = None if row.run is None else Run(*row.run)
+                with self._lock:
+                    if age == self._age:
+                        self._roots.setdefault(version, row.root)
         return found
 
-    def preload_line(self, version: Version, depth: int) -> None:
-        """See `VersionIndex.preload_line`."""
-        while version.depth > depth + 1 and version.base is not None:
-            known = self._known.get(version.base) or self._unsaved.get(version.base)
-            if known is None:
-                for row in self._rows.line(version.base, depth):
-                    self._keep(_version(row))
-                return
-            version = known
+    def line(self, version: Version, depth: int, most: int) -> list[Stretch]:
+        """See `VersionIndex.line`."""
+        found: list[Stretch] = []
+        while version.depth > depth and len(found) < most:
+            address = version.address
+            run = self._unsaved_runs.get(address) or self._runs.get(address)
+            found.append(Stretch(version, run if run is not None and run.depth >= depth else None))
+            below = found[-1].since
+            if below is not None and below not in self._runs and below not in self._unsaved:
+                self._read_line(below, depth, most - len(found))
+            version = require(self, below)
+        return found
+
+    def _read_line(self, version: Address, depth: int, most: int) -> None:
+        """Have a line at hand with its runs, down to a depth."""
+        for row, run in self._rows.line(version, depth, most):
+            known = self._known.get(row.address) or self._keep(_version(row))
+            self._runs[known.address] = None if run is None else Run(*run)
 
     def put(self, version: Version) -> None:
         """See `VersionIndex.put`; written by `save`."""
@@ -64,6 +80,18 @@ class CatalogIndex:
             if version.address not in self._known:
                 self._unsaved[version.address] = version
                 self._makers.setdefault(version.address, set()).add(get_ident())
+
+    def put_run(self, run: Run) -> None:
+        """See `VersionIndex.put_run`; that to a version which is not saved is written by `save`."""
+        with self._lock:
+            if run.version in self._unsaved:
+                self._unsaved_runs[run.version] = run
+            else:
+                self._runs[run.version] = run
+
+    def save_run(self, connection: Connection, run: Run) -> None:
+        """Write the run to a version that is saved, in a transaction; `put_run` comes after it."""
+        self._rows.add_runs(connection, [_run_row(run)])
 
     def is_open(self, version: Address) -> bool:
         """Whether a transaction is making the version and has not written it yet."""
@@ -166,13 +194,17 @@ class CatalogIndex:
             wanted = [self._unsaved.get(version.address, version) for version in versions]
             roots = {a: r for a, r in self._unsaved_roots.items() if a not in self._cached}
             made = [(_row(v), roots[v.address]) for v in wanted if v.address in roots]
+            runs = [self._unsaved_runs.get(version.address) for version in wanted]
         self._rows.add(connection, [_row(version) for version in wanted])
+        self._rows.add_runs(connection, [_run_row(run) for run in runs if run is not None])
         self._rows.materialize(connection, made)
 
     def mark_saved(self, versions: Iterable[Version]) -> None:
         """The transaction that saved them has committed."""
         with self._lock:
             for version in versions:
+                if version.address in self._unsaved:
+                    self._runs[version.address] = self._unsaved_runs.pop(version.address, None)
                 self._keep(self._unsaved.pop(version.address, version))
                 self._makers.pop(version.address, None)
                 self._roots.setdefault(version.address, None)
@@ -196,6 +228,7 @@ class CatalogIndex:
                     continue
                 self._makers.pop(version, None)
                 self._unsaved.pop(version, None)
+                self._unsaved_runs.pop(version, None)
                 self._drop_root(version)
 
     def forget_root(self, version: Address) -> None:
@@ -225,6 +258,7 @@ class CatalogIndex:
             if len(self._known) > _KEPT:
                 dropped, _ = self._known.popitem(last=False)
                 self._roots.pop(dropped, None)
+                self._runs.pop(dropped, None)
         return version
 
 
@@ -240,6 +274,10 @@ def _row(version: Version) -> VersionRow:
         version.keyframe,
         version.rows,
     )
+
+
+def _run_row(run: Run) -> RunRow:
+    return RunRow(run.version, run.since, run.depth, run.change)
 
 
 def _version(row: VersionRow) -> Version:

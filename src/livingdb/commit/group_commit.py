@@ -1,0 +1,243 @@
+"""Small writes of threads that wait for each other are stored in one transaction of the catalog.
+
+Whoever comes first to a branch takes its turn; those who come meanwhile leave what they write to
+it.  It makes a snapshot of each, one on the other, and stores them all at once.  One that cannot
+be made fails alone.  What more depends on than its own rows (constraints between rows and tables,
+syncs) is committed by itself.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from threading import Event, Lock
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import end_ids
+from livingdb.commit.fill_generated import has_generated
+from livingdb.commit.pipeline import Attempt, Pipeline
+from livingdb.commit.proposal import Proposal
+from livingdb.commit.transaction import BranchTransaction
+from livingdb.commit.writer_turns import LARGEST_TURN_ROWS
+from livingdb.graph.constraints import check_tables
+from livingdb.graph.draft import Intent
+from livingdb.graph.storage.staging import Staging
+from livingdb.tables.index import Version
+from livingdb.tables.schema import TableSchema
+from livingdb.tables.tabular import Tabular
+
+__all__ = ["GroupCommits", "SmallWrite"]
+
+_MOST_MEMBERS = 64
+
+
+@dataclass(frozen=True)
+class SmallWrite:
+    """Rows that become one snapshot: an operation ("insert", "upsert", "update") on one table."""
+
+    operation: str
+    table: str
+    rows: Tabular
+    author: str
+    message: str
+
+    def fill(self, work: BranchTransaction) -> None:
+        """Put the rows into a transaction."""
+        if self.operation == "insert":
+            work.insert(self.table, self.rows)
+        elif self.operation == "upsert":
+            work.upsert(self.table, self.rows)
+        else:
+            assert self.operation == "update"
+            work.update(self.table, self.rows)
+
+
+class _Apart(Exception):
+    """A write that has to be committed by itself."""
+
+
+class _Member:
+    """A write on its way: its thread waits until it is stored, or is the one to store others'."""
+
+    def __init__(self, write: SmallWrite):
+        self.write = write
+        self.row: SnapshotRow | None = None
+        self.error: BaseException | None = None
+        self.is_leader = False
+        self.is_called = Event()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it came to something."""
+        return self.row is not None or self.error is not None
+
+    def outcome(self) -> SnapshotRow:
+        """The snapshot that it made, or what was wrong with it."""
+        if self.error is not None:
+            raise self.error
+        assert self.row is not None
+        return self.row
+
+
+class _Queue:
+    """The writes of one branch in the order they came; the first thread is the leader."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[_Member] = deque()
+        self._is_led = False
+        self._lock = Lock()
+
+    def join(self, member: _Member) -> None:
+        """Wait behind others; who finds none is the leader."""
+        with self._lock:
+            self._waiting.append(member)
+            if not self._is_led:
+                self._is_led = member.is_leader = True
+
+    def take(self) -> list[_Member]:
+        """Those that are stored together, the leader first."""
+        with self._lock:
+            found, rows = [self._waiting.popleft()], 0
+            while self._waiting and len(found) < _MOST_MEMBERS:
+                rows += self._waiting[0].write.rows.rows
+                if rows > LARGEST_TURN_ROWS:
+                    break
+                found.append(self._waiting.popleft())
+            return found
+
+    def pass_on(self, leader: _Member, taken: Sequence[_Member]) -> None:
+        """Let another lead; what was taken and came to nothing yet is first in the queue."""
+        with self._lock:
+            left = [member for member in taken if not member.is_done and member is not leader]
+            self._waiting.extendleft(reversed(left))
+            if leader in self._waiting:
+                self._waiting.remove(leader)
+            self._is_led = bool(self._waiting)
+            if self._waiting:
+                self._waiting[0].is_leader = True
+                self._waiting[0].is_called.set()
+        for member in taken:
+            if member.is_done:
+                member.is_called.set()
+
+
+class GroupCommits:
+    """Stores small writes to the branches of one database."""
+
+    def __init__(self, pipeline: Pipeline):
+        self._pipeline = pipeline
+        self._graph = pipeline.graph
+        self._queues: dict[str, _Queue] = {}
+
+    def commit(self, branch: str, write: SmallWrite) -> SnapshotRow:
+        """The snapshot that a write makes."""
+        turns = self._pipeline.turns
+        if not turns.are_taken or write.rows.rows > LARGEST_TURN_ROWS:
+            return self._commit_alone(branch, write)
+        queue, member = self._queues.setdefault(branch, _Queue()), _Member(write)
+        queue.join(member)
+        if not member.is_leader:
+            member.is_called.wait()
+        if member.is_leader and not member.is_done:
+            self._lead(branch, queue, member)
+        return member.outcome()
+
+    def _lead(self, branch: str, queue: _Queue, leader: _Member) -> None:
+        """Take the turn, and store what waits by then."""
+        taken: list[_Member] = []
+        try:
+            with self._pipeline.turns.before_reading(branch, leader.write.rows.rows):
+                taken = queue.take()
+                self._store(branch, taken)
+        finally:
+            queue.pass_on(leader, taken)
+
+    def _store(self, branch: str, members: Sequence[_Member]) -> None:
+        rest = list(members)
+        if len(members) > 1 and self._is_plain(self._graph.branch(branch)):
+            rest = self._store_together(branch, members)
+        for member in rest:
+            try:
+                member.row = self._commit_alone(branch, member.write)
+            except Exception as error:
+                member.error = error
+
+    def _commit_alone(self, branch: str, write: SmallWrite) -> SnapshotRow:
+        work = BranchTransaction(self._pipeline, self._graph.branch(branch))
+        write.fill(work)
+        return work.commit(write.operation, write.author, write.message)
+
+    def _is_plain(self, branch: BranchRow) -> bool:
+        """Whether no sync has to do with a branch."""
+        syncs = self._graph.syncs(branch.epoch)
+        return branch.id not in end_ids((*syncs, *syncs.inactive))
+
+    def _store_together(self, branch: str, members: Sequence[_Member]) -> list[_Member]:
+        """Store writes at once; those that are to be committed by themselves are left."""
+        graph, made, apart = self._graph, list[_Member](), list[_Member]()
+
+        def propose(attempt: Attempt) -> Proposal | SnapshotRow:
+            made.clear()
+            apart.clear()
+            row = graph.branch(branch)
+            if not self._is_plain(row):
+                apart.extend(members)
+                return graph.snapshots.at(row.head)
+            tables: dict[str, Version | None] = {}
+            intents: list[Intent] = []
+            for member in members:
+                member.error = None
+                try:
+                    intents.append(self._intent(member.write, row, tables, attempt.staging))
+                except _Apart:
+                    apart.append(member)
+                except Exception as error:
+                    member.error = error
+                else:
+                    made.append(member)
+                    tables |= intents[-1].tables
+            if not intents:
+                return graph.snapshots.at(row.head)
+            head = graph.snapshots.at(row.head)
+            first = replace(intents[0], parents=(head,), on_previous=False)
+            return Proposal([first, *intents[1:]])
+
+        try:
+            row = self._pipeline.run(branch, propose, graph.branch(branch))
+        except Exception as error:
+            for member in members:
+                member.error = member.error or error
+            return []
+        for member in reversed(made):
+            member.row = row
+            assert row.first is not None
+            row = graph.snapshots.at(row.first)
+        return apart
+
+    def _intent(
+        self,
+        write: SmallWrite,
+        branch: BranchRow,
+        tables: dict[str, Version | None],
+        staging: Staging,
+    ) -> Intent:
+        """The snapshot of a write, on one before it that leaves tables so."""
+        work = BranchTransaction(self._pipeline, branch, evolved=tables)
+        if not _is_free(work.schema(write.table)):
+            raise _Apart
+        write.fill(work)
+        if work.is_empty:
+            raise _Apart
+        made, deltas = work.make_tables(work.base, staging), work.deltas()
+        brought = {name: version for name, version in made.items() if version is not None}
+        check_tables(self._graph.versions, brought, brought, deltas, deltas.__getitem__)
+        said = "transaction", write.operation, write.author, write.message
+        return Intent((), (branch,), *said, made, on_previous=True)
+
+
+def _is_free(schema: TableSchema) -> bool:
+    """Whether rows of a table can be judged by themselves."""
+    is_bound = schema.has_conditions or schema.uniques or schema.foreign_keys
+    return not (is_bound or has_generated(schema) or any(c.is_fixed for c in schema.columns))
