@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.engines.request import Source
 from livingdb.tables.free_names import inner_name
+
+if TYPE_CHECKING:
+    from livingdb.derivation.arrays.kept_rows import KeptRows
 
 __all__ = [
     "WEIGHT",
@@ -76,6 +79,17 @@ class Relations(Protocol):
 
     def matching_rows(self, name: str, side: Side, values: pa.Table) -> pa.Table:
         """The rows that hold one of the rows of `values`; null is null here."""
+        ...
+
+    def kept_rows(self, name: str, wanted: int) -> KeptRows | None:
+        """All rows of a table that did not change, to look so many up in them by its key.
+
+        None if it changed, or is not in memory.
+        """
+        ...
+
+    def findings(self, name: str) -> dict[object, Any]:
+        """What is known about the rows of `delta`; who finds out more adds to it."""
         ...
 
     def held_rows(self, keys: pa.Table | None) -> pa.Table:

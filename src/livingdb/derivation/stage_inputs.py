@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
 from livingdb.catalog.ids import BranchId
 from livingdb.chunks.address import Address
+from livingdb.derivation.arrays.kept_rows import KeptRows, kept_tables
 from livingdb.derivation.find_rows import matching_rows, matching_rows_in
 from livingdb.derivation.plan import WEIGHT, Ask, Relation, Side
 from livingdb.derivation.query_answers import Answers
@@ -53,6 +55,8 @@ class DeltaCache:
 
     by_versions: dict[tuple[Address, Address], pa.Table] = field(default_factory=dict)
     """The weighted rows, by the versions before and after."""
+    findings: dict[tuple[Address, Address], dict[object, Any]] = field(default_factory=dict)
+    """What is known about these rows."""
     columns: Mapping[tuple[BranchId, str], Sequence[str]] = field(default_factory=dict)
     """Of tables of branches, the columns that matter to any of the views, where not all do."""
 
@@ -102,7 +106,24 @@ class StageInput:
         if known is None or not self._has_needed_columns(known):
             known = weighted_diff(self.versions, self.old, self.new, self.columns)
             self.deltas.by_versions[ends] = known
+            self.deltas.findings[ends] = {}
         return known
+
+    @cached_property
+    def findings(self) -> dict[object, Any]:
+        """What is known about the rows of `delta`, by all who share it."""
+        if self.known is not None or self.is_same:
+            return {}
+        rows = self.delta
+        ends = self.old.address, self.new.address
+        is_shared = self.deltas.by_versions.get(ends) is rows
+        return self.deltas.findings[ends] if is_shared else {}
+
+    def kept_rows(self, wanted: int) -> KeptRows | None:
+        """All rows, to look so many up; None if they changed, or are not in memory."""
+        if not self.is_same:
+            return None
+        return kept_tables(self.versions).rows(self.versions, self.old, wanted)
 
     def _has_needed_columns(self, rows: pa.Table) -> bool:
         """Whether rows have the columns that matter."""
@@ -166,6 +187,14 @@ class VersionRelations:
     def matching_rows(self, name: str, side: Side, values: pa.Table) -> pa.Table:
         """The rows that hold one of the rows of `values`; null is null here."""
         return self._pairs[name].matching_rows(side, values)
+
+    def kept_rows(self, name: str, wanted: int) -> KeptRows | None:
+        """All rows of a table that did not change, to look so many up in them by its key."""
+        return self._pairs[name].kept_rows(wanted)
+
+    def findings(self, name: str) -> dict[object, Any]:
+        """What is known about the rows of `delta`; who finds out more adds to it."""
+        return self._pairs[name].findings
 
     def held_rows(self, keys: pa.Table | None) -> pa.Table:
         """The old rows with these keys, or all of them, of the stage that is maintained."""
