@@ -216,6 +216,10 @@ class _Refresh:
         versions = self._graph.versions
         relations = VersionRelations(self._inputs, self._answers, held)
         change = stage.maintain(relations)
+        if not change.num_rows:
+            self._inputs[stage.name] = StageInput(versions, held, held)
+            self.rows = 0
+            return
         changes, counts = delta_from_weighted(versions.rows(held), change)
         made = held
         if len(changes):

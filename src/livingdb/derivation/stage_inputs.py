@@ -57,6 +57,8 @@ class DeltaCache:
     """The weighted rows, by the versions before and after."""
     findings: dict[tuple[Address, Address], dict[object, Any]] = field(default_factory=dict)
     """What is known about these rows."""
+    empty: dict[tuple[Address, tuple[str, ...] | None], pa.Table] = field(default_factory=dict)
+    """No rows of tables, by their definitions and the columns that matter."""
     columns: Mapping[tuple[BranchId, str], Sequence[str]] = field(default_factory=dict)
     """Of tables of branches, the columns that matter to any of the views, where not all do."""
 
@@ -98,9 +100,7 @@ class StageInput:
         if self.known is not None:
             return self.known
         if self.is_same:
-            schema = self.versions.definition(self.new).schema.arrow
-            chosen = schema if self.columns is None else [schema.field(n) for n in self.columns]
-            return pa.schema([*chosen, pa.field(WEIGHT, pa.int64())]).empty_table()
+            return self._no_rows()
         ends = self.old.address, self.new.address
         known = self.deltas.by_versions.get(ends)
         if known is None or not self._has_needed_columns(known):
@@ -124,6 +124,17 @@ class StageInput:
         if not self.is_same:
             return None
         return kept_tables(self.versions).rows(self.versions, self.old, wanted)
+
+    def _no_rows(self) -> pa.Table:
+        """What changed in a table that did not, made once for several views."""
+        place = self.new.definition, None if self.columns is None else tuple(self.columns)
+        found = self.deltas.empty.get(place)
+        if found is None:
+            schema = self.versions.definition(self.new).schema.arrow
+            chosen = schema if self.columns is None else [schema.field(n) for n in self.columns]
+            found = pa.schema([*chosen, pa.field(WEIGHT, pa.int64())]).empty_table()
+            self.deltas.empty[place] = found
+        return found
 
     def _has_needed_columns(self, rows: pa.Table) -> bool:
         """Whether rows have the columns that matter."""

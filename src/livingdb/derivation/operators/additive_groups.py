@@ -18,16 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from livingdb.chunks.arrow_values import as_mask, as_numbers
 from livingdb.derivation.compiler import query_trees as trees
 from livingdb.derivation.operators.node import Node, Run
 from livingdb.derivation.operators.stored_node import StoredNode
 from livingdb.derivation.operators.value_lookups import fit_types
-from livingdb.derivation.plan import Ask, NeedsFull
+from livingdb.derivation.plan import WEIGHT, Ask, NeedsFull
 from livingdb.derivation.row_numbers import Numbers, row_numbers
-from livingdb.derivation.weighted_rows import (
-    difference,
-    expand_weights,
-)
+from livingdb.derivation.weighted_rows import difference, expand_weights
+from livingdb.tables.batches import flat
 
 __all__ = ["AdditiveGroups", "Slot"]
 
@@ -97,24 +96,22 @@ class AdditiveGroups(StoredNode):
 
     def delta(self, run: Run) -> pa.Table:
         """The groups that go and come."""
-        delta = self.input_delta(run)
+        delta = run.delta(self.node)
+        if delta.num_rows and pc.min(delta.column(WEIGHT)).as_py() < 0:
+            delta = self.input_delta(run)
         if not delta.num_rows:
             return self.empty_delta()
         rows, signs = expand_weights(delta)
         keys = self._keys(rows)
-        numbers = row_numbers(keys)
-        _, first = np.unique(numbers, return_index=True)
-        held = run.relations.held_rows(keys.take(pa.array(first))).select(list(self.columns))
+        _, first, groups = np.unique(row_numbers(keys), return_index=True, return_inverse=True)
+        touched = keys.take(pa.array(first))
+        held = run.relations.held_rows(touched).select(list(self.columns))
         if not all(_can_add(slot, held.schema.field(slot.name).type) for slot in self.slots):
-            return difference(
-                held, self._recompute_groups(run, keys.take(pa.array(first)), held.schema)
-            )
-        both = pa.concat_tables(
-            [_as_nullable(keys, held.schema), _as_nullable(held, held.schema, self.key)]
-        )
-        _, first, places = np.unique(row_numbers(both), return_index=True, return_inverse=True)
-        sums = self._sum_by_group(rows, signs, held, places)
-        made = self._build_groups(both.take(pa.array(first)), sums, held.schema)
+            return difference(held, self._recompute_groups(run, touched, held.schema))
+        touched = _as_nullable(touched, held.schema)
+        places = _places(touched, _as_nullable(held, held.schema, self.key))
+        sums = self._sum_by_group(rows, signs, held, np.concatenate([groups, places]))
+        made = self._build_groups(touched, sums, held.schema)
         stale = self._stale_groups(sums)
         if stale.any():
             made = self._recompute_stale(run, made, stale, held.schema)
@@ -135,7 +132,9 @@ class AdditiveGroups(StoredNode):
         self, rows: pa.Table, signs: Numbers, held: pa.Table, places: Numbers
     ) -> pa.Table:
         """By group, in order: the new sums and counts, and old, new and deleted extremes."""
-        columns: dict[str, pa.Array | pa.ChunkedArray] = {"group": pa.array(places)}
+        count = int(places.max()) + 1
+        sums: dict[str, pa.Array | pa.ChunkedArray] = {}
+        columns: dict[str, pa.Array | pa.ChunkedArray] = {}
         asked = []
         comes, goes = pa.array(signs > 0), pa.array(signs < 0)
         for slot in self.slots:
@@ -143,14 +142,18 @@ class AdditiveGroups(StoredNode):
             if slot.kind in ("rows", "count"):
                 weights = signs
                 if slot.column is not None:
-                    weights = signs * rows.column(slot.column).is_valid().to_numpy()
-                columns[slot.name] = pa.array(np.concatenate([weights, before.to_numpy()]))
-                asked.append((slot.name, "sum"))
+                    weights = signs * as_mask(rows.column(slot.column).is_valid())
+                numbers = np.concatenate([weights, as_numbers(flat(before))])
+                sums[slot.name] = pa.array(_add_up(numbers, places, count))
                 continue
             values = rows.column(slot.column)
             if slot.kind == "avg":
                 continue
             if slot.kind == "sum":
+                exact = _exact_sums(values, signs, before, places, count)
+                if exact is not None:
+                    sums[slot.name] = exact
+                    continue
                 wide = _wide_type(before.type)
                 turned = pc.if_else(goes, pc.negate(values.cast(wide)), values.cast(wide))
                 columns[slot.name] = _concat_chunks([turned, before.cast(wide)], wide)
@@ -167,12 +170,12 @@ class AdditiveGroups(StoredNode):
             for name, part in parts.items():
                 columns[f"{slot.name} {name}"] = _concat_chunks(part, before.type)
                 asked.append((f"{slot.name} {name}", slot.kind))
-        table = pa.table(columns).group_by("group", use_threads=False).aggregate(asked)
-        names = ["group", *(name for name, _ in asked)]
-        order = table.column_names.index("group")
-        named = [names[1:][at] for at in range(len(asked))]
-        named.insert(order, "group")
-        return table.rename_columns(named).sort_by("group")
+        if asked:
+            columns["group"] = pa.array(places)
+            table = pa.table(columns).group_by("group", use_threads=False).aggregate(asked)
+            table = table.sort_by("group")
+            sums |= {name: table.column(f"{name}_{how}") for name, how in asked}
+        return pa.table(sums)
 
     def _build_groups(self, keys: pa.Table, sums: pa.Table, schema: pa.Schema) -> pa.Table:
         counter = sums.column(self._counter)
@@ -230,6 +233,39 @@ class AdditiveGroups(StoredNode):
             asked = keys.rename_columns([column for _, column in self.groups])
             rows = self.node.semi_join(run, "new", fit_types(asked, self.node))
         return run.relations.answer(self._ask, {_ROWS: rows}).cast(_nullable_schema(schema))
+
+
+def _places(keys: pa.Table, held: pa.Table) -> Numbers:
+    """Which of some different keys each held row has."""
+    if not held.num_rows:
+        return np.zeros(0, np.int64)
+    numbers = row_numbers(pa.concat_tables([keys, held]))
+    mine, theirs = numbers[: keys.num_rows], numbers[keys.num_rows :]
+    order = np.argsort(mine)
+    return np.asarray(order[np.searchsorted(mine[order], theirs)], np.int64)
+
+
+def _add_up(numbers: Numbers, places: Numbers, count: int) -> Numbers:
+    """Sums by place."""
+    found = np.zeros(count, np.int64)
+    np.add.at(found, places, numbers)
+    return found
+
+
+def _exact_sums(
+    values: pa.ChunkedArray, signs: Numbers, before: pa.ChunkedArray, places: Numbers, count: int
+) -> pa.Array | None:
+    """Sums of whole numbers by group; None if they are none, or might not fit."""
+    if not (pa.types.is_integer(values.type) and pa.types.is_int64(before.type)):
+        return None
+    added, held = (
+        as_numbers(flat(pc.fill_null(column, 0)).cast(pa.int64())) for column in (values, before)
+    )
+    ends = [end for part in (added, held) if len(part) for end in (part.min(), part.max())]
+    most = max(abs(int(end)) for end in ends)
+    if most * len(places) >= 2**63:
+        return None
+    return pa.array(_add_up(np.concatenate([added * signs, held]), places, count))
 
 
 def _can_add(slot: Slot, data_type: pa.DataType) -> bool:
