@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from livingdb.derivation.arrays.kept_rows import KeptRows
 from livingdb.derivation.compiler.plan_query import WEIGHT, Ask, Input, NeedsFull, Plan, Stage, plan
+from livingdb.derivation.keyed_change import TouchedGroups, touched_groups
 from livingdb.derivation.weighted_rows import consolidate, difference, distinct_rows, semi_join
 from livingdb.engines.embedded.session import EmbeddedEngine
 from livingdb.engines.request import Request, Source
@@ -82,6 +83,12 @@ class Memory:
 
     def findings(self, name: str) -> dict[object, Any]:
         return self.known.setdefault(name, {})
+
+    def touched_groups(self, keys: pa.Table) -> TouchedGroups:
+        return touched_groups(keys, self.held_rows(distinct_rows(keys)))
+
+    def keyed_delta(self, name: str) -> None:
+        return None
 
     def held_rows(self, keys: pa.Table | None) -> pa.Table:
         assert self.stage is not None

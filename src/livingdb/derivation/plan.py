@@ -14,6 +14,7 @@ from livingdb.tables.free_names import inner_name
 
 if TYPE_CHECKING:
     from livingdb.derivation.arrays.kept_rows import KeptRows
+    from livingdb.derivation.keyed_change import KeyedChange, TouchedGroups
 
 __all__ = [
     "WEIGHT",
@@ -92,6 +93,17 @@ class Relations(Protocol):
         """What is known about the rows of `delta`; who finds out more adds to it."""
         ...
 
+    def touched_groups(self, keys: pa.Table) -> TouchedGroups:
+        """The groups of rows with these keys, and what the stage that is maintained holds of them.
+
+        Keys may be there several times.
+        """
+        ...
+
+    def keyed_delta(self, name: str) -> KeyedChange | None:
+        """What changed in an earlier stage, where it is known by key."""
+        ...
+
     def held_rows(self, keys: pa.Table | None) -> pa.Table:
         """The old rows with these keys, or all of them, of the stage that is maintained."""
         ...
@@ -112,10 +124,15 @@ class Stage:
     strategy: str
     reason: str | None
     columns_used: Mapping[str, frozenset[str]]
-    work: Callable[[Relations], pa.Table] | None = field(repr=False)
+    work: Callable[[Relations], pa.Table | KeyedChange] | None = field(repr=False)
 
     def maintain(self, relations: Relations) -> pa.Table:
         """The rows that go and come, each with its weight; raises `NeedsFull`."""
+        found = self.change(relations)
+        return found if isinstance(found, pa.Table) else found.weighted_rows
+
+    def change(self, relations: Relations) -> pa.Table | KeyedChange:
+        """The same; by key where that is known."""
         if self.work is None:
             raise NeedsFull(self.reason or "UNSUPPORTED")
         return self.work(relations)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from livingdb.derivation.keyed_change import KeyedChange
 from livingdb.derivation.plan import NeedsFull, Plan, Stage
 from livingdb.derivation.plan_cache import columns_used, view_plan
 from livingdb.derivation.query_answers import Answers, EngineAnswers
@@ -215,17 +216,23 @@ class _Refresh:
     def _maintain(self, stage: Stage, name: str, held: Version) -> None:
         versions = self._graph.versions
         relations = VersionRelations(self._inputs, self._answers, held)
-        change = stage.maintain(relations)
+        change = stage.change(relations)
         if not change.num_rows:
             self._inputs[stage.name] = StageInput(versions, held, held)
             self.rows = 0
             return
-        changes, counts = delta_from_weighted(versions.rows(held), change)
+        known = None
+        if isinstance(change, KeyedChange):
+            known = change.delta(versions.definition(held).schema, versions.forest(held).shape)
+        if known is None:
+            change = change if isinstance(change, pa.Table) else change.weighted_rows
+            known = delta_from_weighted(versions.rows(held), change)
+        changes, counts = known
         made = held
         if len(changes):
             made = versions.change(held, changes, self._staging.sink, counts)
             self.tables[name] = made
-            self.known[name] = change
+            self.known[name] = change if isinstance(change, pa.Table) else change.weighted_rows
         self.rows = len(changes)
         self._inputs[stage.name] = StageInput(versions, held, made, known=change)
 

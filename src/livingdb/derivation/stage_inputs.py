@@ -9,17 +9,31 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from livingdb.catalog.ids import BranchId
 from livingdb.chunks.address import Address
 from livingdb.derivation.arrays.kept_rows import KeptRows, kept_tables
 from livingdb.derivation.find_rows import matching_rows, matching_rows_in
+from livingdb.derivation.keyed_change import (
+    EncodedKeys,
+    KeyedChange,
+    TouchedGroups,
+    touched_groups,
+)
 from livingdb.derivation.plan import WEIGHT, Ask, Relation, Side
 from livingdb.derivation.query_answers import Answers
-from livingdb.derivation.weighted_rows import concat_rows, consolidate, expand_weights, with_weight
+from livingdb.derivation.weighted_rows import (
+    concat_rows,
+    consolidate,
+    distinct_rows,
+    expand_weights,
+    with_weight,
+)
 from livingdb.engines.request import Source, TableLocation
 from livingdb.graph.diff import changed_keys, delta_since, max_differing_rows
+from livingdb.tables.batches import flat
 from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
 
@@ -72,7 +86,7 @@ class StageInput:
     new: Version
     stored: tuple[TableLocation | None, TableLocation | None] = (None, None)
     """Where other processes find both."""
-    known: pa.Table | None = None
+    known: pa.Table | KeyedChange | None = None
     """What changed, if whoever made the change says so."""
     deltas: DeltaCache = field(default_factory=DeltaCache)
     """What changed between versions, as others found out before."""
@@ -98,7 +112,8 @@ class StageInput:
     def delta(self) -> pa.Table:
         """The weighted rows that go and come."""
         if self.known is not None:
-            return self.known
+            is_keyed = isinstance(self.known, KeyedChange)
+            return self.known.weighted_rows if is_keyed else self.known
         if self.is_same:
             return self._no_rows()
         ends = self.old.address, self.new.address
@@ -212,6 +227,27 @@ class VersionRelations:
         assert self._held is not None
         rows = next(iter(self._pairs.values())).versions.rows(self._held)
         return rows.to_arrow() if keys is None else matching_rows(rows, keys)
+
+    def keyed_delta(self, name: str) -> KeyedChange | None:
+        """What changed in an earlier stage, where it is known by key."""
+        known = self._pairs[name].known
+        return known if isinstance(known, KeyedChange) else None
+
+    def touched_groups(self, keys: pa.Table) -> TouchedGroups:
+        """The groups of rows with these keys, and what the stage that is maintained holds of them.
+
+        They are in the order of its key, if that are the columns of the groups.
+        """
+        assert self._held is not None
+        rows = next(iter(self._pairs.values())).versions.rows(self._held)
+        columns, shape = rows.schema.key_columns, rows.forest.shape
+        if {column.name for column in columns} != set(keys.column_names):
+            return touched_groups(keys, matching_rows(rows, distinct_rows(keys)))
+        encoded = shape.keys([flat(keys.column(c.name)).cast(c.type) for c in columns])
+        wanted, first, groups = np.unique(encoded, return_index=True, return_inverse=True)
+        was, arrays = rows.lookup(wanted)
+        held = pa.Table.from_arrays(arrays, schema=rows.schema.arrow)
+        return TouchedGroups(first, groups, was, held, EncodedKeys(wanted, rows.schema.key, shape))
 
     def answer(self, ask: Ask, relations: Mapping[str, Relation]) -> pa.Table:
         """The rows a prepared query gives over these relations."""

@@ -147,9 +147,7 @@ def _changes(
     return Delta(shape, keys[rows], ops, given, (None,) * len(given))
 
 
-def _split_copies(
-    rows: RowSet, plain: pa.Table, weights: _Numbers
-) -> tuple[pa.Table, _Numbers]:
+def _split_copies(rows: RowSet, plain: pa.Table, weights: _Numbers) -> tuple[pa.Table, _Numbers]:
     """The copies of rows that go and that come, with their hidden keys, and which of both."""
     hashes = row_hashes(plain)
 

@@ -18,13 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from livingdb.chunks.arrow_values import as_mask, as_numbers
+from livingdb.chunks.arrow_values import as_mask, as_numbers, taken_rows
 from livingdb.derivation.compiler import query_trees as trees
+from livingdb.derivation.keyed_change import KeyedChange
 from livingdb.derivation.operators.node import Node, Run
 from livingdb.derivation.operators.stored_node import StoredNode
 from livingdb.derivation.operators.value_lookups import fit_types
 from livingdb.derivation.plan import WEIGHT, Ask, NeedsFull
-from livingdb.derivation.row_numbers import Numbers, row_numbers
+from livingdb.derivation.row_numbers import Numbers
 from livingdb.derivation.weighted_rows import difference, expand_weights
 from livingdb.tables.batches import flat
 
@@ -96,6 +97,11 @@ class AdditiveGroups(StoredNode):
 
     def delta(self, run: Run) -> pa.Table:
         """The groups that go and come."""
+        found = self.change(run)
+        return found if isinstance(found, pa.Table) else found.weighted_rows
+
+    def change(self, run: Run) -> pa.Table | KeyedChange:
+        """The groups that go and come, by their keys unless some of them are made anew."""
         delta = run.delta(self.node)
         if delta.num_rows and pc.min(delta.column(WEIGHT)).as_py() < 0:
             delta = self.input_delta(run)
@@ -103,21 +109,29 @@ class AdditiveGroups(StoredNode):
             return self.empty_delta()
         rows, signs = expand_weights(delta)
         keys = self._keys(rows)
-        _, first, groups = np.unique(row_numbers(keys), return_index=True, return_inverse=True)
-        touched = keys.take(pa.array(first))
-        held = run.relations.held_rows(touched).select(list(self.columns))
-        if not all(_can_add(slot, held.schema.field(slot.name).type) for slot in self.slots):
-            return difference(held, self._recompute_groups(run, touched, held.schema))
-        touched = _as_nullable(touched, held.schema)
-        places = _places(touched, _as_nullable(held, held.schema, self.key))
-        sums = self._sum_by_group(rows, signs, held, np.concatenate([groups, places]))
-        made = self._build_groups(touched, sums, held.schema)
+        touched = run.relations.touched_groups(keys)
+        held, schema = touched.held.select(list(self.columns)), touched.held.schema
+        keys = _as_nullable(keys.take(taken_rows(touched.first)), schema)
+        if not all(_can_add(slot, schema.field(slot.name).type) for slot in self.slots):
+            return difference(held, self._recompute_groups(run, keys, held.schema))
+        places = np.concatenate([touched.groups, np.flatnonzero(touched.was)])
+        sums = self._sum_by_group(rows, signs, held, places)
+        made = self._build_groups(keys, sums, held.schema)
         stale = self._stale_groups(sums)
         if stale.any():
             made = self._recompute_stale(run, made, stale, held.schema)
-        if not self.is_global:
-            made = made.filter(pc.greater(made.column(self._counter), 0))
-        return difference(held, made)
+            if not self.is_global:
+                made = made.filter(pc.greater(made.column(self._counter), 0))
+            return difference(held, made)
+        stays = as_numbers(flat(made.column(self._counter))) > 0
+        before = taken_rows(np.cumsum(touched.was) - 1, ~touched.was)
+        return KeyedChange(
+            touched.was,
+            stays | self.is_global,
+            _plain(held.take(before)),
+            made,
+            touched.encoded,
+        ).without_same()
 
     @property
     def _counter(self) -> str:
@@ -235,16 +249,6 @@ class AdditiveGroups(StoredNode):
         return run.relations.answer(self._ask, {_ROWS: rows}).cast(_nullable_schema(schema))
 
 
-def _places(keys: pa.Table, held: pa.Table) -> Numbers:
-    """Which of some different keys each held row has."""
-    if not held.num_rows:
-        return np.zeros(0, np.int64)
-    numbers = row_numbers(pa.concat_tables([keys, held]))
-    mine, theirs = numbers[: keys.num_rows], numbers[keys.num_rows :]
-    order = np.argsort(mine)
-    return np.asarray(order[np.searchsorted(mine[order], theirs)], np.int64)
-
-
 def _add_up(numbers: Numbers, places: Numbers, count: int) -> Numbers:
     """Sums by place."""
     found = np.zeros(count, np.int64)
@@ -323,6 +327,11 @@ def _concat_chunks(
     for part in parts:
         chunks += part.chunks if isinstance(part, pa.ChunkedArray) else [part]
     return pa.chunked_array(chunks, kind)
+
+
+def _plain(rows: pa.Table) -> pa.Table:
+    """The rows without promises about nulls."""
+    return pa.Table.from_arrays(rows.columns, names=rows.column_names)
 
 
 def _as_nullable(rows: pa.Table, schema: pa.Schema, names: Sequence[str] | None = None) -> pa.Table:

@@ -9,6 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.derivation.keyed_change import KeyedChange
 from livingdb.derivation.operators.node import Leaf, Node, Run
 from livingdb.derivation.plan import WEIGHT, Ask
 from livingdb.derivation.weighted_rows import consolidate
@@ -33,6 +34,10 @@ class StoredNode(ABC):
     @abstractmethod
     def delta(self, run: Run) -> pa.Table:
         """The weighted rows that go and come."""
+
+    def change(self, run: Run) -> pa.Table | KeyedChange:
+        """The same; by key where that is known."""
+        return self.delta(run)
 
     def empty_delta(self) -> pa.Table:
         """No weighted rows."""
