@@ -29,6 +29,7 @@ __all__ = ["EncodedKeys", "KeyedChange", "TouchedGroups", "touched_groups"]
 
 Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]
+Operations = npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class EncodedKeys:
     keys: KeyArray
     names: tuple[str, ...]
     shape: Shape
+    operations: Operations | None = None
+    """What becomes of the rows of these keys, once that is known."""
 
     def fits(self, names: tuple[str, ...], shape: Shape) -> bool:
         """Whether a table encodes keys of these columns in the same way."""
@@ -103,6 +106,13 @@ class KeyedChange:
         both = pa.concat_tables([self.old.take(taken_rows(gone)), self.new.take(taken_rows(come))])
         return both.append_column(WEIGHT, pa.array(weights))
 
+    @cached_property
+    def _operations(self) -> Operations:
+        """The operations of the changes: the same ones for all tables that they are made of."""
+        if self.encoded is not None and self.encoded.operations is not None:
+            return self.encoded.operations
+        return np.where(self.stays, UPSERT, DELETE).astype(np.int8)
+
     def without_same(self) -> KeyedChange:
         """Only the keys whose rows differ."""
         same = self.was & self.stays
@@ -130,7 +140,7 @@ class KeyedChange:
         if encoded is not None:
             renamed = {name: shown for shown, name in columns.items()}
             names = tuple(renamed[name] for name in encoded.names)
-            encoded = EncodedKeys(encoded.keys, names, encoded.shape)
+            encoded = EncodedKeys(encoded.keys, names, encoded.shape, self._operations)
         return KeyedChange(self.was, self.stays, old, new, encoded).without_same()
 
     def delta(self, schema: TableSchema, shape: Shape) -> tuple[Delta, Counts] | None:
@@ -145,11 +155,11 @@ class KeyedChange:
             rows = taken_rows(np.arange(self.num_rows), ~self.stays)
             count = shape.key_count
             columns = [*columns[:count], *(column.take(rows) for column in columns[count:])]
-        ops = np.where(self.stays, UPSERT, DELETE).astype(np.int8)
         kept = int((self.was & self.stays).sum())
         counts = Counts(int(self.stays.sum()) - kept, kept, int(self.was.sum()) - kept)
         missing = (None,) * len(columns)
-        return Delta(shape, self.encoded.keys, ops, tuple(columns), missing), counts
+        made = Delta(shape, self.encoded.keys, self._operations, tuple(columns), missing)
+        return made, counts
 
 
 def _are_equal(one: pa.Array, other: pa.Array) -> Mask:

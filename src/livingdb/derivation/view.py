@@ -112,6 +112,11 @@ class View:
         """The query by what columns are called."""
         return {}
 
+    @cached_property
+    def plans(self) -> dict[object, Any]:
+        """What was planned for it, by the definitions of the tables it reads."""
+        return {}
+
     def query_over(self, schemas: Mapping[str, TableSchema]) -> str:
         """The query over tables with these schemas, by their plain names.
 

@@ -41,6 +41,10 @@ class StoredNode(ABC):
 
     def empty_delta(self) -> pa.Table:
         """No weighted rows."""
+        return self._no_rows
+
+    @cached_property
+    def _no_rows(self) -> pa.Table:
         fields = [(name, self.types.get(name) or pa.null()) for name in self.columns]
         return pa.schema([*fields, (WEIGHT, pa.int64())]).empty_table()
 
