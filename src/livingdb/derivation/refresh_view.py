@@ -8,6 +8,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from livingdb.derivation.arrays.kept_rows import kept_tables
 from livingdb.derivation.keyed_change import KeyedChange
 from livingdb.derivation.plan import NeedsFull, Plan, Stage
 from livingdb.derivation.plan_cache import columns_used, view_plan
@@ -251,6 +252,7 @@ class _Refresh:
         made = held
         if len(changes):
             made = versions.change(held, changes, self._staging.sink, counts)
+            kept_tables(versions).follow(versions, held, made, changes)
             self.tables[name] = made
             self.changes[name] = change
         self.rows = len(changes)

@@ -239,15 +239,18 @@ class VersionRelations:
         They are in the order of its key, if that are the columns of the groups.
         """
         assert self._held is not None
-        rows = next(iter(self._pairs.values())).versions.rows(self._held)
-        columns, shape = rows.schema.key_columns, rows.forest.shape
-        if {column.name for column in columns} != set(keys.column_names):
-            return touched_groups(keys, matching_rows(rows, distinct_rows(keys)))
-        encoded = shape.keys([flat(keys.column(c.name)).cast(c.type) for c in columns])
+        versions = next(iter(self._pairs.values())).versions
+        schema, shape = versions.definition(self._held).schema, versions.forest(self._held).shape
+        if set(schema.key) != set(keys.column_names):
+            rows = matching_rows(versions.rows(self._held), distinct_rows(keys))
+            return touched_groups(keys, rows)
+        encoded = shape.keys([flat(keys.column(c.name)).cast(c.type) for c in schema.key_columns])
         wanted, first, groups = np.unique(encoded, return_index=True, return_inverse=True)
-        was, arrays = rows.lookup(wanted)
-        held = pa.Table.from_arrays(arrays, schema=rows.schema.arrow)
-        return TouchedGroups(first, groups, was, held, EncodedKeys(wanted, rows.schema.key, shape))
+        kept = kept_tables(versions).rows(versions, self._held, len(wanted))
+        held = versions.rows(self._held) if kept is None else kept
+        was, arrays = held.lookup(wanted, schema.arrow.names)
+        found = pa.Table.from_arrays(arrays, schema=schema.arrow)
+        return TouchedGroups(first, groups, was, found, EncodedKeys(wanted, schema.key, shape))
 
     def answer(self, ask: Ask, relations: Mapping[str, Relation]) -> pa.Table:
         """The rows a prepared query gives over these relations."""

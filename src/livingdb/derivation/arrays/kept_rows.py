@@ -1,8 +1,8 @@
 """Tables that changes look up again and again, kept in memory as arrays from commit to commit.
 
-A table is kept by its version, so what is kept never goes stale; one that changes is another.
-To read all of a table costs as much as some thousands of look-ups by key, so it is read when
-that many rows were looked up in it, and never before.
+A table is kept by its version, so what is kept never goes stale; one that changes is another,
+which is made of the one before where it is small.  To read all of a table costs as much as some
+thousands of look-ups by key, so it is read when that many rows were looked up, and never before.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from livingdb.chunks.address import Address
-from livingdb.chunks.arrow_values import as_mask
+from livingdb.chunks.arrow_values import as_mask, taken_rows
 from livingdb.derivation.arrays.expressions import ArrayExpression
 from livingdb.tables.batches import flat
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 from livingdb.tables.versions import Versions
+from livingdb.trees.delta import Delta
 from livingdb.trees.forest import Forest
-from livingdb.trees.keys import KeyCodec, search
+from livingdb.trees.keys import KeyArray, KeyCodec, member, search
 
 __all__ = ["KeptRows", "KeptTables", "kept_tables"]
 
@@ -33,10 +34,12 @@ LIMIT_BYTES = 128 << 20
 """Of all tables that are kept of one database."""
 MOST_ROWS = 4_000_000
 """Of a table, beyond which it is read by key for good."""
+FOLLOWED_ROWS = 20_000
+"""Of a table that changes, beyond which it is read anew."""
 _ROWS_A_LOOKUP = 16
 """That are read in the time of one look-up."""
 _COUNTED = 1024
-"""Versions of which is counted how many rows were looked up in them."""
+"""Lines of versions of which is counted how many rows were looked up in them."""
 
 Positions = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -51,6 +54,7 @@ class KeptRows:
         key: Mapping[str, pa.DataType],
         codec: KeyCodec,
         read: Callable[[Sequence[str]], Sequence[pa.Array]],
+        keys: KeyArray | None = None,
     ):
         self.address = address
         """What tells its rows from those of any other."""
@@ -58,9 +62,12 @@ class KeptRows:
         self._codec, self._read = codec, read
         columns = list(read(list(key)))
         self._columns = dict(zip(key, columns, strict=True))
-        self._keys = codec.encode(columns)
+        self._keys = codec.encode(columns) if keys is None else keys
         self._masks: dict[str, Mask] = {}
         self.size_bytes = self._keys.nbytes + sum(column.nbytes for column in columns)
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
     def column(self, name: str) -> pa.Array:
         """A column of all rows."""
@@ -92,6 +99,18 @@ class KeptRows:
         wanted = self._codec.encode([array.cast(kind) for array, kind in kinds])
         places = np.minimum(search(self._keys, wanted), len(self._keys) - 1)
         return np.where(self._keys[places] == wanted, places, -1)
+
+    def lookup(self, keys: KeyArray, columns: Sequence[str]) -> tuple[Mask, list[pa.Array]]:
+        """Which of the sorted keys have rows, and the columns of those rows."""
+        was = member(keys, self._keys)
+        places = taken_rows(search(self._keys, keys[was]))
+        return was, [self.column(name).take(places) for name in columns]
+
+    def changed(self, address: object, names: Sequence[str], changes: Delta) -> KeptRows:
+        """The rows with changes made, which are of all columns, named here."""
+        keys, columns = changes.apply(self._keys, [self.column(name) for name in names])
+        known = dict(zip(names, columns, strict=True))
+        return KeptRows(address, self.key, self._codec, lambda some: [known[n] for n in some], keys)
 
     def holds(self, condition: ArrayExpression) -> Mask:
         """In which rows a condition over their columns holds; found out once."""
@@ -144,9 +163,21 @@ class KeptTables:
         found = _read_rows(version.address, rows)
         with self._lock:
             self._kept[version.address] = found
-            self._asked.pop(version.address, None)
+            self._asked.pop(version.origin, None)
             self._evict()
         return found
+
+    def follow(self, versions: Versions, old: Version, new: Version, changes: Delta) -> None:
+        """Keep what a small table that is kept becomes by changes, in its stead."""
+        with self._lock:
+            kept = self._kept.get(old.address)
+        if kept is None or len(kept) > FOLLOWED_ROWS:
+            return
+        names = [column.name for column in versions.definition(new).schema.stored_columns]
+        made = kept.changed(new.address, names, changes)
+        with self._lock:
+            self._kept.pop(old.address, None)
+            self._kept[new.address] = made
 
     def _is_worth(self, rows: RowSet, version: Version, wanted: int) -> bool:
         """Whether as many rows were looked up as make it worth to read all of them."""
@@ -155,8 +186,8 @@ class KeptTables:
         if count > MOST_ROWS:
             return False
         with self._lock:
-            asked = self._asked.pop(version.address, 0) + wanted
-            self._asked[version.address] = asked
+            asked = self._asked.pop(version.origin, 0) + wanted
+            self._asked[version.origin] = asked
             while len(self._asked) > _COUNTED:
                 self._asked.popitem(last=False)
         return asked * _ROWS_A_LOOKUP >= count

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -133,7 +134,7 @@ class AdditiveGroups(StoredNode):
             touched.encoded,
         ).without_same()
 
-    @property
+    @cached_property
     def _counter(self) -> str:
         return next(slot.name for slot in self.slots if slot.kind == "rows")
 
