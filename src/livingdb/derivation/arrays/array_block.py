@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,6 +54,11 @@ class _Hop:
     theirs: tuple[str, ...]
     own: tuple[ArrayExpression, ...]
     later: tuple[ArrayExpression, ...]
+
+    @cached_property
+    def own_texts(self) -> tuple[str, ...]:
+        """What tells its own conditions from those of another."""
+        return tuple(condition.text for condition in self.own)
 
     @property
     def source(self) -> str:
@@ -145,13 +151,15 @@ class ArrayBlock:
             if kept is None:
                 continue
             place = kept.address, hop.mine, hop.theirs
-            if place not in findings:
-                findings[place] = hop.find(kept, source)
-            mask = place, tuple(condition.text for condition in hop.own)
-            if mask not in findings:
-                findings[mask] = hop.keep(kept, findings[place])
-            left &= findings[mask]
-            partners[hop.source] = kept, findings[place]
+            places = findings.get(place)
+            if places is None:
+                places = findings[place] = hop.find(kept, source)
+            mask = place, hop.own_texts
+            held = findings.get(mask)
+            if held is None:
+                held = findings[mask] = hop.keep(kept, places)
+            left &= held
+            partners[hop.source] = kept, places
         at = np.flatnonzero(left)
         frame = Frame(len(at), {start: source}, {start: at})
         for name, (kept, places) in partners.items():

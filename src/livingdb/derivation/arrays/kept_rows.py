@@ -155,7 +155,6 @@ class KeptTables:
             found = self._kept.get(version.address)
             if found is not None:
                 self._kept.move_to_end(version.address)
-                self._evict()
                 return found
         rows = versions.rows(version)
         if not isinstance(rows.forest, Forest) or not self._is_worth(rows, version, wanted):
@@ -178,6 +177,7 @@ class KeptTables:
         with self._lock:
             self._kept.pop(old.address, None)
             self._kept[new.address] = made
+            self._evict()
 
     def _is_worth(self, rows: RowSet, version: Version, wanted: int) -> bool:
         """Whether as many rows were looked up as make it worth to read all of them."""

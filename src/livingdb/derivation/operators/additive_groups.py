@@ -151,7 +151,6 @@ class AdditiveGroups(StoredNode):
         sums: dict[str, pa.Array | pa.ChunkedArray] = {}
         columns: dict[str, pa.Array | pa.ChunkedArray] = {}
         asked = []
-        comes, goes = pa.array(signs > 0), pa.array(signs < 0)
         for slot in self.slots:
             before = held.column(slot.name)
             if slot.kind in ("rows", "count"):
@@ -169,12 +168,13 @@ class AdditiveGroups(StoredNode):
                 if exact is not None:
                     sums[slot.name] = exact
                     continue
-                wide = _wide_type(before.type)
+                wide, goes = _wide_type(before.type), pa.array(signs < 0)
                 turned = pc.if_else(goes, pc.negate(values.cast(wide)), values.cast(wide))
                 columns[slot.name] = _concat_chunks([turned, before.cast(wide)], wide)
                 asked.append((slot.name, "sum"))
                 continue
             values = values.cast(before.type)
+            comes, goes = pa.array(signs > 0), pa.array(signs < 0)
             none = pa.scalar(None, before.type)
             empty, absent = pa.nulls(len(before), before.type), pa.nulls(len(rows), before.type)
             parts = {
@@ -193,18 +193,16 @@ class AdditiveGroups(StoredNode):
         return pa.table(sums)
 
     def _build_groups(self, keys: pa.Table, sums: pa.Table, schema: pa.Schema) -> pa.Table:
-        counter = sums.column(self._counter)
-        if pc.min(counter).as_py() < 0:
+        counter = as_numbers(flat(sums.column(self._counter)))
+        if counter.min() < 0:
             raise NeedsFull("STATE_DOES_NOT_MATCH")
-        there = pc.greater(counter, 0)
-        columns = {name: keys.column(name) for name in self.key}
+        columns: dict[str, pa.Array | pa.ChunkedArray] = {n: keys.column(n) for n in self.key}
         for slot in self.slots:
             if slot.kind in ("rows", "count"):
                 columns[slot.name] = sums.column(slot.name)
             elif slot.kind == "sum":
-                some = pc.greater(sums.column(slot.counted or self._counter), 0)
-                found = sums.column(slot.name)
-                kept = pc.if_else(some, found, pa.scalar(None, found.type))
+                some = as_numbers(flat(sums.column(slot.counted or self._counter))) > 0
+                kept = _null_unless(some, sums.column(slot.name))
                 columns[slot.name] = _narrow(kept, schema.field(slot.name).type)
             elif slot.kind == "avg":
                 found = sums.column(slot.summed)
@@ -213,9 +211,13 @@ class AdditiveGroups(StoredNode):
             else:
                 choose = pc.min_element_wise if slot.kind == "min" else pc.max_element_wise
                 old, new = (sums.column(f"{slot.name} {side}") for side in ("old", "new"))
-                best = choose(old, new)
-                columns[slot.name] = pc.if_else(there, best, pa.scalar(None, best.type))
-        return pa.table(columns).select(list(self.columns)).cast(_nullable_schema(schema))
+                columns[slot.name] = _null_unless(counter > 0, choose(old, new))
+        types = [schema.field(name).type for name in self.columns]
+        made = [columns[name] for name in self.columns]
+        fitted = [
+            a if a.type == kind else a.cast(kind) for a, kind in zip(made, types, strict=True)
+        ]
+        return pa.Table.from_arrays(fitted, names=list(self.columns))
 
     def _stale_groups(self, sums: pa.Table) -> npt.NDArray[np.bool_]:
         """The groups that lost an extreme and got none as good."""
@@ -314,9 +316,16 @@ def _wide_type(data_type: pa.DataType) -> pa.DataType:
     return pa.decimal256(76, scale)
 
 
+def _null_unless(holds: npt.NDArray[np.bool_], column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values where something holds, null elsewhere."""
+    if holds.all():
+        return column
+    return pc.if_else(pa.array(holds), column, pa.scalar(None, column.type))
+
+
 def _narrow(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     try:
-        return column.cast(target)
+        return column if column.type == target else column.cast(target)
     except pa.ArrowInvalid:
         raise NeedsFull("OVERFLOW") from None
 
@@ -338,5 +347,6 @@ def _plain(rows: pa.Table) -> pa.Table:
 def _as_nullable(rows: pa.Table, schema: pa.Schema, names: Sequence[str] | None = None) -> pa.Table:
     """The columns in the types of a schema, without promises about nulls."""
     names = rows.column_names if names is None else names
-    columns = [rows.column(name).cast(schema.field(name).type) for name in names]
+    given = ((rows.column(name), schema.field(name).type) for name in names)
+    columns = [column if column.type == kind else column.cast(kind) for column, kind in given]
     return pa.Table.from_arrays(columns, names=list(names))
