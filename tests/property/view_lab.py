@@ -90,6 +90,9 @@ class Memory:
     def keyed_delta(self, name: str) -> None:
         return None
 
+    def by_key(self, rows: pa.Table) -> None:
+        return None
+
     def held_rows(self, keys: pa.Table | None) -> pa.Table:
         assert self.stage is not None
         assert self.stored is not None

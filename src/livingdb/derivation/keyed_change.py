@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from livingdb.chunks.arrow_values import as_mask, taken_rows
+from livingdb.chunks.arrow_values import as_mask, as_numbers, taken_rows
 from livingdb.derivation.plan import WEIGHT
 from livingdb.derivation.row_numbers import row_numbers
 from livingdb.tables.batches import flat
@@ -25,7 +25,14 @@ from livingdb.trees.delta import DELETE, UPSERT, Delta
 from livingdb.trees.keys import KeyArray
 from livingdb.trees.shape import Shape
 
-__all__ = ["EncodedKeys", "KeyedChange", "TouchedGroups", "touched_groups"]
+__all__ = [
+    "EncodedKeys",
+    "KeyedChange",
+    "TouchedGroups",
+    "is_exact",
+    "keyed_change",
+    "touched_groups",
+]
 
 Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]
@@ -78,6 +85,35 @@ def touched_groups(keys: pa.Table, held: pa.Table) -> TouchedGroups:
     order = np.argsort(numbers[keys.num_rows :], kind="stable")
     was = np.isin(numbers[first], numbers[keys.num_rows :])
     return TouchedGroups(first, groups, was, held.take(taken_rows(order)))
+
+
+def is_exact(schema: pa.Schema) -> bool:
+    """Whether values of all columns are equal only if they are the same."""
+    return not any(pa.types.is_floating(kind) or pa.types.is_nested(kind) for kind in schema.types)
+
+
+def keyed_change(rows: pa.Table, encoded: EncodedKeys) -> KeyedChange | None:
+    """Weighted rows with these keys, by key; None if more than one comes or goes for a key."""
+    weights = as_numbers(flat(rows.column(WEIGHT)))
+    keys, first, places = np.unique(encoded.keys, return_index=True, return_inverse=True)
+    sides = []
+    for sign in (-1, 1):
+        some = np.flatnonzero(weights == sign)
+        at = np.full(len(keys), -1, np.int64)
+        at[places[some]] = some
+        if np.count_nonzero(at >= 0) < len(some):
+            return None
+        sides.append(at)
+    (old, was), (new, stays) = ((at, at >= 0) for at in sides)
+    if int(was.sum() + stays.sum()) < len(weights):  # some weigh more
+        return None
+    plain = rows.drop_columns([WEIGHT])
+    # Whatever is missing after the change is told by its key.
+    after = plain.take(taken_rows(np.where(stays, new, first)))
+    before = plain.take(taken_rows(old, ~was))
+    return KeyedChange(
+        was, stays, before, after, EncodedKeys(keys, encoded.names, encoded.shape)
+    ).without_same()
 
 
 @dataclass(frozen=True)

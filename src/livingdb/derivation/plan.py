@@ -100,6 +100,13 @@ class Relations(Protocol):
         """
         ...
 
+    def by_key(self, rows: pa.Table) -> KeyedChange | None:
+        """Weighted rows of the stage that is maintained, by its key; None if it has none.
+
+        None as well if several rows have a key, or values are equal that are not the same.
+        """
+        ...
+
     def keyed_delta(self, name: str) -> KeyedChange | None:
         """What changed in an earlier stage, where it is known by key."""
         ...

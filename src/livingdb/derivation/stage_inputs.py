@@ -20,10 +20,13 @@ from livingdb.derivation.keyed_change import (
     EncodedKeys,
     KeyedChange,
     TouchedGroups,
+    is_exact,
+    keyed_change,
     touched_groups,
 )
 from livingdb.derivation.plan import WEIGHT, Ask, Relation, Side
 from livingdb.derivation.query_answers import Answers
+from livingdb.derivation.stage_tables import ambiguity_message, is_bag
 from livingdb.derivation.weighted_rows import (
     concat_rows,
     consolidate,
@@ -32,6 +35,7 @@ from livingdb.derivation.weighted_rows import (
     with_weight,
 )
 from livingdb.engines.request import Source, TableLocation
+from livingdb.errors import InvalidData
 from livingdb.graph.diff import changed_keys, delta_since, max_differing_rows
 from livingdb.tables.batches import flat
 from livingdb.tables.index import Version
@@ -227,6 +231,28 @@ class VersionRelations:
         assert self._held is not None
         rows = next(iter(self._pairs.values())).versions.rows(self._held)
         return rows.to_arrow() if keys is None else matching_rows(rows, keys)
+
+    def by_key(self, rows: pa.Table) -> KeyedChange | None:
+        """Weighted rows of the stage that is maintained, by its key; None if it has none.
+
+        None as well if several rows have a key, or values are equal that are not the same.
+        `InvalidData` if a row comes for a key that has one already.
+        """
+        assert self._held is not None
+        versions = next(iter(self._pairs.values())).versions
+        schema, shape = versions.definition(self._held).schema, versions.forest(self._held).shape
+        if is_bag(schema) or not is_exact(schema.arrow):
+            return None
+        columns = [flat(rows.column(c.name)) for c in schema.key_columns]
+        for column, array in zip(schema.key_columns, columns, strict=True):
+            if array.type != column.type or (array.null_count and not column.nullable):
+                return None
+        found = keyed_change(rows, EncodedKeys(shape.keys(columns), schema.key, shape))
+        if found is not None and found.encoded is not None:
+            come = found.encoded.keys[~found.was]
+            if len(come) and versions.rows(self._held).contains(come).any():
+                raise InvalidData(ambiguity_message(schema))
+        return found
 
     def keyed_delta(self, name: str) -> KeyedChange | None:
         """What changed in an earlier stage, where it is known by key."""

@@ -119,7 +119,9 @@ def _maintenance_function(
             change = relations.keyed_delta(renamed[0])
             if change is not None:
                 return change.select(renamed[1])
-        return consolidate(Run(relations).delta(top).select([*top.columns, WEIGHT]))
+        rows = Run(relations).delta(top).select([*top.columns, WEIGHT])
+        found = relations.by_key(rows) if key is not None and rows.num_rows else None
+        return consolidate(rows) if found is None else found
 
     return work
 
