@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -148,7 +148,8 @@ class View:
 
     def to_json(self) -> dict[str, Any]:
         """The view as plain values."""
-        found = asdict(self)
+        found: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        found["tables"] = {name: asdict(table) for name, table in self.tables.items()}
         if self.on_break == "detach":
             del found["on_break"]
         if not self.moved:
