@@ -94,7 +94,7 @@ class View:
         """The condition for rows to be stored, if only some are; else empty."""
         return hot_condition(self.materialize)
 
-    @property
+    @cached_property
     def branches(self) -> tuple[BranchId, ...]:
         """The branches it follows, each once; its home if it reads nothing but the past."""
         followed = (table.branch for table in self.tables.values() if not table.snapshot)

@@ -6,6 +6,7 @@ followed by a mask where only some rows carry it.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -32,6 +33,8 @@ __all__ = ["DeltaEncoder", "load_delta", "store_delta"]
 
 _CHUNK_ROWS = 65_536
 _SMALL_ROWS = 1_024
+_SHORT_BYTES, _SHORT_COLUMNS = 512, 512
+"""Of columns that are remembered however long ago they were encoded, and how many are."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ class DeltaEncoder:
         self._last: tuple[list[object], _Encoded] | None = None
         self._last_operations: tuple[object, pa.Array] | None = None
         self._columns = _Columns()
+        self._short: OrderedDict[object, EncodedColumn] = OrderedDict()
 
     def encode(self, changes: Delta, positions: Sequence[int]) -> _Encoded:
         """The chunks of changes, whose columns at these positions may be carried."""
@@ -112,9 +116,19 @@ class DeltaEncoder:
         bare = pa.RecordBatch.from_arrays([array], names=[""])
         values = array.type, bare.serialize().to_pybytes()
         equal = known.by_values.get(values)
-        encoded = encode_column(array) if equal is None else equal.encoded
+        encoded = self._encode(array, values) if equal is None else equal.encoded
         # The array itself is held: where it lies no other can come to lie.
         return _Known(array, encoded, place, values)
+
+    def _encode(self, array: pa.Array, values: tuple[pa.DataType, bytes]) -> EncodedColumn:
+        """A column, encoded; short ones are the same in many small changes."""
+        if len(values[1]) > _SHORT_BYTES:
+            return encode_column(array)
+        found = self._short.pop(values, None) or encode_column(array)
+        self._short[values] = found
+        while len(self._short) > _SHORT_COLUMNS:
+            self._short.popitem(last=False)
+        return found
 
     def _operations(self, changes: Delta) -> pa.Array:
         """The operations of changes as a column: the same one, if they are those of before."""
