@@ -32,7 +32,7 @@ __all__ = ["KeptRows", "KeptTables", "kept_tables"]
 
 LIMIT_BYTES = 128 << 20
 """Of all tables that are kept of one database."""
-MOST_ROWS = 4_000_000
+MOST_ROWS = 2_000_000
 """Of a table, beyond which it is read by key for good."""
 FOLLOWED_ROWS = 20_000
 """Of a table that changes, beyond which it is read anew."""
