@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from bench import (
+    branches,
     conditions,
     differences,
     evolution,
@@ -23,6 +24,7 @@ from bench import (
     schema_chains,
     sharing,
     spark_speed,
+    ssb,
     start,
     table_speed,
     tpch_views,
@@ -52,6 +54,8 @@ SUITES = {
     "evolution": evolution.run,
     "chains": schema_chains.run,
     "views": views.run,
+    "ssb": ssb.run,
+    "branches": branches.run,
     "tpch": tpch_views.run,
     "conditions": conditions.run,
     "lineage": lineage.run,

@@ -49,6 +49,13 @@ def seconds(function: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def cpu_seconds(function: Callable[[], object]) -> float:
+    """How long this process works in one call."""
+    start = time.process_time()
+    function()
+    return time.process_time() - start
+
+
 def side_by_side(
     first: Callable[[], object], second: Callable[[], object], rounds: int = 7
 ) -> tuple[float, float]:

@@ -26,6 +26,8 @@ TITLES = {
     "evolution": "Schema changes",
     "chains": "Chains of schema versions",
     "views": "Derived objects",
+    "ssb": "The Star Schema Benchmark as immediate views",
+    "branches": "A view over many branches",
     "tpch": "TPC-H as views on Spark",
     "conditions": "Conditions",
     "lineage": "Lineage",
@@ -35,6 +37,9 @@ INTRODUCTIONS = {
     "for every commit with leaves of about 128 rows; `recipes` is the default layout, which "
     "keeps deltas and folds them now and then.",
     "load": "Writers are processes of their own; what one process does alone is CPU time.",
+    "ssb": "Its thirteen queries as views of `lineorder` and four dimensions, in CPU time of the "
+    "process; the same commits on two databases by turns, one of them without views. "
+    "`python -m bench ssb` measures this part alone.",
     "chains": "Versions of one table of 20,000 rows, each in step with the next in both "
     "directions; changes of all kinds by turns. Times are CPU time. "
     "`python -m bench chains` measures this part alone.",

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from livingdb.derivation.arrays.kept_rows import KeptRows
 from livingdb.derivation.compiler.plan_query import WEIGHT, Ask, Input, NeedsFull, Plan, Stage, plan
+from livingdb.derivation.keyed_change import TouchedGroups, touched_groups
 from livingdb.derivation.weighted_rows import consolidate, difference, distinct_rows, semi_join
 from livingdb.engines.embedded.session import EmbeddedEngine
 from livingdb.engines.request import Request, Source
 from livingdb.sql.column_titles import with_spark_titles
 from livingdb.sql.parse import parse_statement
+from livingdb.tables.batches import flat
+from livingdb.trees.keys import KeyCodec
 
 ENGINE = EmbeddedEngine()
 
@@ -30,6 +35,17 @@ def answer(ask: Ask, relations: Mapping[str, Source | pa.Table]) -> pa.Table:
     return ENGINE.rows(Request(ask.query.copy(), sources))
 
 
+def in_memory_rows(rows: pa.Table, key: tuple[str, ...]) -> KeptRows:
+    """All rows of a table in memory, as they are kept of one that is stored."""
+    kinds = {name: rows.schema.field(name).type for name in key}
+    codec = KeyCodec(list(kinds.values()))
+    encoded = codec.encode([flat(rows.column(name)) for name in key])
+    rows = rows.take(pa.array(np.argsort(encoded, kind="stable")))
+    return KeptRows(
+        id(rows), kinds, codec, lambda names: [flat(rows.column(name)) for name in names]
+    )
+
+
 @dataclass
 class Memory:
     """Tables and stages before and after a change; counts what is read."""
@@ -39,6 +55,9 @@ class Memory:
     stored: pa.Table | None = None
     stage: Stage | None = None
     reads: list[str] = field(default_factory=list)
+    keys: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    """The keys of tables, which are then kept unless they change."""
+    known: dict[str, dict[object, Any]] = field(default_factory=dict)
 
     def delta(self, name: str) -> pa.Table:
         return difference(self.old[name], self.new[name])
@@ -54,6 +73,25 @@ class Memory:
             assert rows.schema.field(field_.name).type == field_.type, (name, field_, rows.schema)
         assert distinct_rows(values).num_rows == values.num_rows
         return semi_join(rows, values.column_names, values)
+
+    def kept_rows(self, name: str, wanted: int) -> KeptRows | None:
+        rows, key = self.new[name], self.keys.get(name)
+        if key is None or self.old[name] is not rows:
+            return None
+        self.reads.append(f"kept {name}")
+        return in_memory_rows(rows, key)
+
+    def findings(self, name: str) -> dict[object, Any]:
+        return self.known.setdefault(name, {})
+
+    def touched_groups(self, keys: pa.Table) -> TouchedGroups:
+        return touched_groups(keys, self.held_rows(distinct_rows(keys)))
+
+    def keyed_delta(self, name: str) -> None:
+        return None
+
+    def by_key(self, rows: pa.Table) -> None:
+        return None
 
     def held_rows(self, keys: pa.Table | None) -> pa.Table:
         assert self.stage is not None
@@ -87,6 +125,7 @@ class Lab:
         key: tuple[str, ...] | None = None,
     ):
         self.tables = dict(tables)
+        self.keys = dict(keys)
         self.query = parse_statement(text)
         inputs = {name: Input(rows.schema, keys[name]) for name, rows in tables.items()}
         self.plan: Plan = plan(self.query, inputs, key)
@@ -108,7 +147,7 @@ class Lab:
         self.tables |= tables
         new = dict(self.tables)
         for stage in self.plan.stages:
-            memory = Memory(old, new, old[stage.name], stage)
+            memory = Memory(old, new, old[stage.name], stage, keys=self.keys)
             whole = self.full(stage, new)
             if stage.strategy == "full":
                 made = whole

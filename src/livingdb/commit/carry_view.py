@@ -187,6 +187,7 @@ class ViewCarrier:
     def carry(
         self,
         sync: SyncRow,
+        target: BranchRow,
         moved: Mapping[BranchId, BranchMove],
         deltas: DeltaCache,
         staging: Staging,
@@ -195,11 +196,11 @@ class ViewCarrier:
         graph = self._graph
         known = {} if self._views is None else self._views[1].by_sync
         view = known.get(sync.id) or View.from_json(sync.spec)
-        rows = graph.branches.by_ids([sync.target, *view.branches])
-        target = rows[sync.target]
         head = graph.snapshots.at(target.head)
         then = source_positions(graph, head)
         at = {n: moved[n].address if n in moved else then[n] for n in view.branches}
+        rows = graph.branches.by_ids([n for n in view.branches if n not in moved])
+        rows |= {n: moved[n].branch for n in view.branches if n in moved}
         names = {number: row.name for number, row in rows.items()}
         cause = _cause(view, moved)
         said = cause.author, cause.message

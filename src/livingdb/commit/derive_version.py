@@ -130,11 +130,11 @@ def _derive_partially(
     key = view.key or view_plan(view, schemas_of(graph, inputs)).stages[-1].key
     done = refresh(replace(hot_view(view), key=key), mine)
     tables = {name if n == view.name else n: version for n, version in done.tables.items()}
-    known = {name if n == view.name else n: rows for n, rows in done.known.items()}
+    changes = {name if n == view.name else n: rows for n, rows in done.changes.items()}
     read = {n: item.new.version for n, item in inputs.items()}
     stored = tables[name] if name in tables else held[name]
     tables[view.name] = graph.versions.derive(partial_recipe(view, read, stored), staging.sink)
-    return DerivedVersion(replace(done, tables=tables, known=known), tables)
+    return DerivedVersion(replace(done, tables=tables, changes=changes), tables)
 
 
 def _derive_clone(

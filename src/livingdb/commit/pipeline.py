@@ -295,9 +295,13 @@ class _Work:
         self._reach_views(move)
 
     def _reach_views(self, move: BranchMove) -> None:
-        if self._views is not None:
-            for sync in self._views.reached(move):
-                self._due.setdefault(sync.id, (sync, sync.target))
+        if self._views is None:
+            return
+        reached = self._views.reached(move)
+        unseen = {sync.target for sync in reached} - set(self._rows)
+        self._rows |= self.graph.branches.by_ids(sorted(unseen))
+        for sync in reached:
+            self._due.setdefault(sync.id, (sync, sync.target))
 
     def _carry_along(self, sync: SyncRow, target: BranchId) -> None:
         """Carry the change along one sync, unless its conditions stop it."""
@@ -339,7 +343,7 @@ class _Work:
             from livingdb.derivation.stage_inputs import DeltaCache
 
             self._deltas = DeltaCache(columns=self._views.views(self.epoch).columns)
-        return self._views.carry(sync, self.moved, self._deltas, self.staging)
+        return self._views.carry(sync, branch, self.moved, self._deltas, self.staging)
 
     def _source(self, sync: SyncRow, branch: BranchRow) -> BranchMove:
         ends = [end for end in (*sync.sources, sync.target) if end != branch.id]

@@ -49,7 +49,8 @@ def nearest_answer(
     least: float | None = None
     schemas = schemas_of(graph, inputs)
     for sync, other in _candidates(graph, view):
-        if other.query_over(schemas) != view.query_over(schemas):
+        is_same = other.bindings == view.bindings and other.query == view.query
+        if not is_same and other.query_over(schemas) != view.query_over(schemas):
             continue
         try:
             known = _read_answer(graph, sync, other)

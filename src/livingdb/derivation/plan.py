@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.engines.request import Source
 from livingdb.tables.free_names import inner_name
+
+if TYPE_CHECKING:
+    from livingdb.derivation.arrays.kept_rows import KeptRows
+    from livingdb.derivation.keyed_change import KeyedChange, TouchedGroups
 
 __all__ = [
     "WEIGHT",
@@ -78,6 +82,35 @@ class Relations(Protocol):
         """The rows that hold one of the rows of `values`; null is null here."""
         ...
 
+    def kept_rows(self, name: str, wanted: int) -> KeptRows | None:
+        """All rows of a table that did not change, to look so many up in them by its key.
+
+        None if it changed, or is not in memory.
+        """
+        ...
+
+    def findings(self, name: str) -> dict[object, Any]:
+        """What is known about the rows of `delta`; who finds out more adds to it."""
+        ...
+
+    def touched_groups(self, keys: pa.Table) -> TouchedGroups:
+        """The groups of rows with these keys, and what the stage that is maintained holds of them.
+
+        Keys may be there several times.
+        """
+        ...
+
+    def by_key(self, rows: pa.Table) -> KeyedChange | None:
+        """Weighted rows of the stage that is maintained, by its key; None if it has none.
+
+        None as well if several rows have a key, or values are equal that are not the same.
+        """
+        ...
+
+    def keyed_delta(self, name: str) -> KeyedChange | None:
+        """What changed in an earlier stage, where it is known by key."""
+        ...
+
     def held_rows(self, keys: pa.Table | None) -> pa.Table:
         """The old rows with these keys, or all of them, of the stage that is maintained."""
         ...
@@ -98,10 +131,15 @@ class Stage:
     strategy: str
     reason: str | None
     columns_used: Mapping[str, frozenset[str]]
-    work: Callable[[Relations], pa.Table] | None = field(repr=False)
+    work: Callable[[Relations], pa.Table | KeyedChange] | None = field(repr=False)
 
     def maintain(self, relations: Relations) -> pa.Table:
         """The rows that go and come, each with its weight; raises `NeedsFull`."""
+        found = self.change(relations)
+        return found if isinstance(found, pa.Table) else found.weighted_rows
+
+    def change(self, relations: Relations) -> pa.Table | KeyedChange:
+        """The same; by key where that is known."""
         if self.work is None:
             raise NeedsFull(self.reason or "UNSUPPORTED")
         return self.work(relations)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 
+from livingdb.derivation.arrays.kept_rows import kept_tables
+from livingdb.derivation.keyed_change import KeyedChange
 from livingdb.derivation.plan import NeedsFull, Plan, Stage
 from livingdb.derivation.plan_cache import columns_used, view_plan
 from livingdb.derivation.query_answers import Answers, EngineAnswers
@@ -59,8 +62,16 @@ class RefreshResult:
     reason: str | None
     rows: int
     engine: str
-    known: Mapping[str, pa.Table] = field(default_factory=dict)
-    """For tables that differ, the weighted rows that go and come, where they are known."""
+    changes: Mapping[str, pa.Table | KeyedChange] = field(default_factory=dict)
+    """For tables that differ, what changed in them, where that is known."""
+
+    @cached_property
+    def known(self) -> Mapping[str, pa.Table]:
+        """For tables that differ, the weighted rows that go and come, where they are known."""
+        return {
+            name: change if isinstance(change, pa.Table) else change.weighted_rows
+            for name, change in self.changes.items()
+        }
 
 
 def schemas_of(graph: Graph, inputs: Mapping[str, RefreshInput]) -> dict[str, TableSchema]:
@@ -83,16 +94,27 @@ def refresh_view(
 
     `deltas` are what is known to differ between versions; what is found out joins them.
     """
-    schemas = schemas_of(graph, inputs)
-    plan = view_plan(view, schemas)
+    plan, columns = _planned(graph, view, inputs)
     reason = "ASKED_FOR" if full else _full_reason(graph, view, inputs, held, plan)
-    used = _shared_columns(view, columns_used(view, schemas), deltas)
+    used = _shared_columns(view, columns, deltas)
     work = _Refresh(graph, view, inputs, held, answers, staging, deltas or DeltaCache())
     work.limit_columns(used)
     for stage in plan.stages:
         work.refresh_stage(stage, reason)
     strategy = max(work.strategies, key=_STRATEGIES.index, default="linear")
-    return RefreshResult(work.tables, strategy, work.reason, work.rows, answers.name, work.known)
+    return RefreshResult(work.tables, strategy, work.reason, work.rows, answers.name, work.changes)
+
+
+def _planned(
+    graph: Graph, view: View, inputs: Mapping[str, RefreshInput]
+) -> tuple[Plan, dict[str, list[str]]]:
+    """The plan of a view, and the columns it uses of each table; found out once."""
+    place = tuple((name, item.new.version.definition) for name, item in inputs.items())
+    if place not in view.plans:
+        schemas = schemas_of(graph, inputs)
+        view.plans[place] = view_plan(view, schemas), columns_used(view, schemas)
+    found: tuple[Plan, dict[str, list[str]]] = view.plans[place]
+    return found
 
 
 def _shared_columns(
@@ -155,7 +177,7 @@ class _Refresh:
         self._answers, self._staging = answers, staging
         self._inputs = {name: self._stage_input(item) for name, item in inputs.items()}
         self.tables: dict[str, Version] = {}
-        self.known: dict[str, pa.Table] = {}
+        self.changes: dict[str, pa.Table | KeyedChange] = {}
         self.strategies: list[str] = []
         self.reason: str | None = None
         self.rows = 0
@@ -215,13 +237,24 @@ class _Refresh:
     def _maintain(self, stage: Stage, name: str, held: Version) -> None:
         versions = self._graph.versions
         relations = VersionRelations(self._inputs, self._answers, held)
-        change = stage.maintain(relations)
-        changes, counts = delta_from_weighted(versions.rows(held), change)
+        change = stage.change(relations)
+        if not change.num_rows:
+            self._inputs[stage.name] = StageInput(versions, held, held)
+            self.rows = 0
+            return
+        known = None
+        if isinstance(change, KeyedChange):
+            known = change.delta(versions.definition(held).schema, versions.forest(held).shape)
+        if known is None:
+            change = change if isinstance(change, pa.Table) else change.weighted_rows
+            known = delta_from_weighted(versions.rows(held), change)
+        changes, counts = known
         made = held
         if len(changes):
             made = versions.change(held, changes, self._staging.sink, counts)
+            kept_tables(versions).follow(versions, held, made, changes)
             self.tables[name] = made
-            self.known[name] = change
+            self.changes[name] = change
         self.rows = len(changes)
         self._inputs[stage.name] = StageInput(versions, held, made, known=change)
 

@@ -35,19 +35,24 @@ __all__ = ["identified_source", "query_view", "resolve_sources"]
 
 def query_view(graph: Graph, home: BranchRow, name: str, sql: str, trust: Sequence[str]) -> View:
     """A view by its query, over the tables where its branch is, and those of other branches."""
-    bound, tables = resolve_sources(graph, home, sql.strip())
+    text = sql.strip()
+    tree = parse_statement(text)
+    bound, tables = resolve_sources(graph, home, text, tree.copy())
     if not tables:
         raise InvalidData("the query of a view reads at least one table")
-    check_calls(parse_statement(bound.text), trust)
+    check_calls(tree if bound.text == text else parse_statement(bound.text), trust)
     view = View(name, "sql", tables, text=bound.text, home=home.id)
     return with_query(view, bound, bound.tables)
 
 
 def resolve_sources(
-    graph: Graph, branch: BranchRow, text: str
+    graph: Graph, branch: BranchRow, text: str, tree: exp.Expr | None = None
 ) -> tuple[BoundQuery, dict[str, SourceTable]]:
-    """The query bound to tables that have plain names, and the table each of them stands for."""
-    tree = parse_statement(text)
+    """The query bound to tables that have plain names, and the table each of them stands for.
+
+    `tree` is that of the text, if it is known.
+    """
+    tree = parse_statement(text) if tree is None else tree
     if not isinstance(tree, exp.Query):
         raise InvalidData("a view is made by a query: SELECT …")
     check_sources(tree)

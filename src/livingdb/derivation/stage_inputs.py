@@ -7,17 +7,37 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from livingdb.catalog.ids import BranchId
 from livingdb.chunks.address import Address
+from livingdb.derivation.arrays.kept_rows import KeptRows, kept_tables
 from livingdb.derivation.find_rows import matching_rows, matching_rows_in
+from livingdb.derivation.keyed_change import (
+    EncodedKeys,
+    KeyedChange,
+    TouchedGroups,
+    is_exact,
+    keyed_change,
+    touched_groups,
+)
 from livingdb.derivation.plan import WEIGHT, Ask, Relation, Side
 from livingdb.derivation.query_answers import Answers
-from livingdb.derivation.weighted_rows import concat_rows, consolidate, expand_weights, with_weight
+from livingdb.derivation.stage_tables import ambiguity_message, is_bag
+from livingdb.derivation.weighted_rows import (
+    concat_rows,
+    consolidate,
+    distinct_rows,
+    expand_weights,
+    with_weight,
+)
 from livingdb.engines.request import Source, TableLocation
+from livingdb.errors import InvalidData
 from livingdb.graph.diff import changed_keys, delta_since, max_differing_rows
+from livingdb.tables.batches import flat
 from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
 
@@ -53,6 +73,10 @@ class DeltaCache:
 
     by_versions: dict[tuple[Address, Address], pa.Table] = field(default_factory=dict)
     """The weighted rows, by the versions before and after."""
+    findings: dict[tuple[Address, Address], dict[object, Any]] = field(default_factory=dict)
+    """What is known about these rows."""
+    empty: dict[tuple[Address, tuple[str, ...] | None], pa.Table] = field(default_factory=dict)
+    """No rows of tables, by their definitions and the columns that matter."""
     columns: Mapping[tuple[BranchId, str], Sequence[str]] = field(default_factory=dict)
     """Of tables of branches, the columns that matter to any of the views, where not all do."""
 
@@ -66,7 +90,7 @@ class StageInput:
     new: Version
     stored: tuple[TableLocation | None, TableLocation | None] = (None, None)
     """Where other processes find both."""
-    known: pa.Table | None = None
+    known: pa.Table | KeyedChange | None = None
     """What changed, if whoever made the change says so."""
     deltas: DeltaCache = field(default_factory=DeltaCache)
     """What changed between versions, as others found out before."""
@@ -92,17 +116,44 @@ class StageInput:
     def delta(self) -> pa.Table:
         """The weighted rows that go and come."""
         if self.known is not None:
-            return self.known
+            is_keyed = isinstance(self.known, KeyedChange)
+            return self.known.weighted_rows if is_keyed else self.known
         if self.is_same:
-            schema = self.versions.definition(self.new).schema.arrow
-            chosen = schema if self.columns is None else [schema.field(n) for n in self.columns]
-            return pa.schema([*chosen, pa.field(WEIGHT, pa.int64())]).empty_table()
+            return self._no_rows()
         ends = self.old.address, self.new.address
         known = self.deltas.by_versions.get(ends)
         if known is None or not self._has_needed_columns(known):
             known = weighted_diff(self.versions, self.old, self.new, self.columns)
             self.deltas.by_versions[ends] = known
+            self.deltas.findings[ends] = {}
         return known
+
+    @cached_property
+    def findings(self) -> dict[object, Any]:
+        """What is known about the rows of `delta`, by all who share it."""
+        if self.known is not None or self.is_same:
+            return {}
+        rows = self.delta
+        ends = self.old.address, self.new.address
+        is_shared = self.deltas.by_versions.get(ends) is rows
+        return self.deltas.findings[ends] if is_shared else {}
+
+    def kept_rows(self, wanted: int) -> KeptRows | None:
+        """All rows, to look so many up; None if they changed, or are not in memory."""
+        if not self.is_same:
+            return None
+        return kept_tables(self.versions).rows(self.versions, self.old, wanted)
+
+    def _no_rows(self) -> pa.Table:
+        """What changed in a table that did not, made once for several views."""
+        place = self.new.definition, None if self.columns is None else tuple(self.columns)
+        found = self.deltas.empty.get(place)
+        if found is None:
+            schema = self.versions.definition(self.new).schema.arrow
+            chosen = schema if self.columns is None else [schema.field(n) for n in self.columns]
+            found = pa.schema([*chosen, pa.field(WEIGHT, pa.int64())]).empty_table()
+            self.deltas.empty[place] = found
+        return found
 
     def _has_needed_columns(self, rows: pa.Table) -> bool:
         """Whether rows have the columns that matter."""
@@ -167,11 +218,65 @@ class VersionRelations:
         """The rows that hold one of the rows of `values`; null is null here."""
         return self._pairs[name].matching_rows(side, values)
 
+    def kept_rows(self, name: str, wanted: int) -> KeptRows | None:
+        """All rows of a table that did not change, to look so many up in them by its key."""
+        return self._pairs[name].kept_rows(wanted)
+
+    def findings(self, name: str) -> dict[object, Any]:
+        """What is known about the rows of `delta`; who finds out more adds to it."""
+        return self._pairs[name].findings
+
     def held_rows(self, keys: pa.Table | None) -> pa.Table:
         """The old rows with these keys, or all of them, of the stage that is maintained."""
         assert self._held is not None
         rows = next(iter(self._pairs.values())).versions.rows(self._held)
         return rows.to_arrow() if keys is None else matching_rows(rows, keys)
+
+    def by_key(self, rows: pa.Table) -> KeyedChange | None:
+        """Weighted rows of the stage that is maintained, by its key; None if it has none.
+
+        None as well if several rows have a key, or values are equal that are not the same.
+        `InvalidData` if a row comes for a key that has one already.
+        """
+        assert self._held is not None
+        versions = next(iter(self._pairs.values())).versions
+        schema, shape = versions.definition(self._held).schema, versions.forest(self._held).shape
+        if is_bag(schema) or not is_exact(schema.arrow):
+            return None
+        columns = [flat(rows.column(c.name)) for c in schema.key_columns]
+        for column, array in zip(schema.key_columns, columns, strict=True):
+            if array.type != column.type or (array.null_count and not column.nullable):
+                return None
+        found = keyed_change(rows, EncodedKeys(shape.keys(columns), schema.key, shape))
+        if found is not None and found.encoded is not None:
+            come = found.encoded.keys[~found.was]
+            if len(come) and versions.rows(self._held).contains(come).any():
+                raise InvalidData(ambiguity_message(schema))
+        return found
+
+    def keyed_delta(self, name: str) -> KeyedChange | None:
+        """What changed in an earlier stage, where it is known by key."""
+        known = self._pairs[name].known
+        return known if isinstance(known, KeyedChange) else None
+
+    def touched_groups(self, keys: pa.Table) -> TouchedGroups:
+        """The groups of rows with these keys, and what the stage that is maintained holds of them.
+
+        They are in the order of its key, if that are the columns of the groups.
+        """
+        assert self._held is not None
+        versions = next(iter(self._pairs.values())).versions
+        schema, shape = versions.definition(self._held).schema, versions.forest(self._held).shape
+        if set(schema.key) != set(keys.column_names):
+            rows = matching_rows(versions.rows(self._held), distinct_rows(keys))
+            return touched_groups(keys, rows)
+        encoded = shape.keys([flat(keys.column(c.name)).cast(c.type) for c in schema.key_columns])
+        wanted, first, groups = np.unique(encoded, return_index=True, return_inverse=True)
+        kept = kept_tables(versions).rows(versions, self._held, len(wanted))
+        held = versions.rows(self._held) if kept is None else kept
+        was, arrays = held.lookup(wanted, schema.arrow.names)
+        found = pa.Table.from_arrays(arrays, schema=schema.arrow)
+        return TouchedGroups(first, groups, was, found, EncodedKeys(wanted, schema.key, shape))
 
     def answer(self, ask: Ask, relations: Mapping[str, Relation]) -> pa.Table:
         """The rows a prepared query gives over these relations."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from livingdb.chunks.arrow_values import as_numbers, taken_rows
 from livingdb.derivation.plan import WEIGHT, NeedsFull
 from livingdb.errors import DuplicateKey, InvalidData
 from livingdb.tables import ingest
 from livingdb.tables.batches import flat
+from livingdb.tables.fit import fit
 from livingdb.tables.free_names import free_names
 from livingdb.tables.identity import output_column_id, output_table_id
 from livingdb.tables.index import Version
@@ -24,8 +25,9 @@ from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions
 from livingdb.trees.builder import Sink
-from livingdb.trees.delta import Delta, merge_deltas
+from livingdb.trees.delta import DELETE, UPSERT, Delta, merge_deltas
 from livingdb.trees.keys import KeyArray, from_binary, hash_keys, member
+from livingdb.trees.shape import Shape
 
 __all__ = [
     "ambiguity_message",
@@ -37,6 +39,9 @@ __all__ = [
     "rows_to_store",
     "upsert_delta",
 ]
+
+
+_Numbers = npt.NDArray[np.int64]
 
 
 def definition_for(schema: pa.Schema, key: tuple[str, ...] | None) -> Definition:
@@ -96,34 +101,54 @@ def create_version(
 
 def delta_from_weighted(rows: RowSet, change: pa.Table) -> tuple[Delta, Counts]:
     """What weighted rows change in the rows that are held, and how many rows that are."""
-    weights = change.column(WEIGHT)
-    plain = change.drop_columns([WEIGHT])
-    if is_bag(rows.schema):
-        numbers = weights.to_numpy()
-        gone, come = _split_copies(rows, plain, numbers)
-    else:
-        gone, come = plain.filter(pc.less(weights, 0)), plain.filter(pc.greater(weights, 0))
     schema, shape = rows.schema, rows.forest.shape
-    try:
-        upserts = ingest.carried_upserts(schema, shape, come)
-        deletes = ingest.deletes(schema, shape, gone.select(list(schema.key)))
-    except DuplicateKey as error:
-        raise InvalidData(f"{ambiguity_message(schema)}: {error}") from None
-    fresh = upserts.keys[~member(upserts.keys, deletes.keys)]
-    if rows.contains(fresh).any():
+    plain, weights = change.drop_columns([WEIGHT]), as_numbers(flat(change.column(WEIGHT)))
+    if is_bag(schema):
+        plain, weights = _split_copies(rows, plain, weights)
+    columns = [fit(flat(plain.column(c.name)), c) for c in schema.stored_columns]
+    keys = shape.keys(columns)
+    come = _sorted_rows(schema, columns, keys, np.flatnonzero(weights > 0))
+    gone = _sorted_rows(schema, columns, keys, np.flatnonzero(weights < 0))
+    goes = member(keys[come], keys[gone])
+    if rows.contains(keys[come][~goes]).any():
         raise InvalidData(ambiguity_message(schema))
-    stays = member(deletes.keys, upserts.keys)
-    counts = Counts(
-        len(upserts) - int(stays.sum()), int(stays.sum()), len(deletes) - int(stays.sum())
-    )
-    rest = deletes.select(np.flatnonzero(~stays))
-    return (merge_deltas([rest, upserts]) if len(rest) else upserts), counts
+    updated = int(goes.sum())
+    counts = Counts(len(come) - updated, updated, len(gone) - updated)
+    upserts = _changes(shape, keys, come, columns, UPSERT)
+    if updated == len(gone):
+        return upserts, counts
+    rest = gone[~member(keys[gone], keys[come])]
+    key_columns = columns[: shape.key_count]
+    deletes = _changes(shape, keys, rest, key_columns, DELETE)
+    return merge_deltas([deletes, upserts]), counts
 
 
-def _split_copies(
-    rows: RowSet, plain: pa.Table, weights: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> tuple[pa.Table, pa.Table]:
-    """The copies of rows that go and that come, with their hidden keys."""
+def _sorted_rows(
+    schema: TableSchema, columns: Sequence[pa.Array], keys: KeyArray, rows: _Numbers
+) -> _Numbers:
+    """Some of the rows in the order of their keys; `InvalidData` if two have the same."""
+    order = rows[np.argsort(keys[rows], kind="stable")]
+    twins = np.flatnonzero(keys[order][:-1] == keys[order][1:])
+    if len(twins):
+        at = int(order[twins[0]])
+        shown = {name: columns[i][at].as_py() for i, name in enumerate(schema.key)}
+        raise InvalidData(f"{ambiguity_message(schema)}: several have the key {shown}")
+    return order
+
+
+def _changes(
+    shape: Shape, keys: KeyArray, rows: _Numbers, columns: Sequence[pa.Array], operation: int
+) -> Delta:
+    """The same change of some rows, which carry these columns, the first of all."""
+    taken = taken_rows(rows)
+    missing = (None,) * (len(shape.types) - len(columns))
+    given = (*(column.take(taken) for column in columns), *missing)
+    ops = np.full(len(rows), operation, np.int8)
+    return Delta(shape, keys[rows], ops, given, (None,) * len(given))
+
+
+def _split_copies(rows: RowSet, plain: pa.Table, weights: _Numbers) -> tuple[pa.Table, _Numbers]:
+    """The copies of rows that go and that come, with their hidden keys, and which of both."""
     hashes = row_hashes(plain)
 
     def contains(
@@ -145,14 +170,11 @@ def _split_copies(
     within = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - count, count)
     places = pa.array(which)
     whole = with_identity(plain.take(places), hashes.take(places), first[which] + within)
-    comes = pa.array((weights > 0)[which])
-    return whole.filter(pc.invert(comes)), whole.filter(comes)
+    return whole, weights[which]
 
 
 _IDENTITY = ("_row", "_copy")
 """The columns of a hidden key, unless the rows have such columns."""
-
-_Numbers = npt.NDArray[np.int64]
 
 
 def row_hashes(rows: pa.Table) -> pa.Array:

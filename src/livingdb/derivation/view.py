@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -94,7 +94,7 @@ class View:
         """The condition for rows to be stored, if only some are; else empty."""
         return hot_condition(self.materialize)
 
-    @property
+    @cached_property
     def branches(self) -> tuple[BranchId, ...]:
         """The branches it follows, each once; its home if it reads nothing but the past."""
         followed = (table.branch for table in self.tables.values() if not table.snapshot)
@@ -110,6 +110,11 @@ class View:
     @cached_property
     def _queries(self) -> dict[tuple[object, ...], str]:
         """The query by what columns are called."""
+        return {}
+
+    @cached_property
+    def plans(self) -> dict[object, Any]:
+        """What was planned for it, by the definitions of the tables it reads."""
         return {}
 
     def query_over(self, schemas: Mapping[str, TableSchema]) -> str:
@@ -143,7 +148,8 @@ class View:
 
     def to_json(self) -> dict[str, Any]:
         """The view as plain values."""
-        found = asdict(self)
+        found: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        found["tables"] = {name: asdict(table) for name, table in self.tables.items()}
         if self.on_break == "detach":
             del found["on_break"]
         if not self.moved:

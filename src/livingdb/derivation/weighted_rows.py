@@ -11,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from livingdb.chunks.arrow_values import as_numbers
 from livingdb.derivation.plan import WEIGHT
 from livingdb.derivation.row_numbers import Numbers, normalize_floats, row_numbers
+from livingdb.tables.batches import flat
 
 __all__ = [
     "as_types",
@@ -25,6 +27,10 @@ __all__ = [
     "semi_join",
     "with_weight",
 ]
+
+
+_FEW_ROWS = 1000
+"""Up to which rows are numbered sooner than grouped."""
 
 
 def is_groupable(data_type: pa.DataType) -> bool:
@@ -60,16 +66,18 @@ def consolidate(rows: pa.Table) -> pa.Table:
         return pa.table({WEIGHT: pa.array([total] if total else [], pa.int64())})
     if rows.num_rows == 1:
         return rows if rows.column(WEIGHT)[0].as_py() else rows.slice(0, 0)
-    if _has_nested(rows):
+    plain = _normalize(rows)
+    if rows.num_rows <= _FEW_ROWS or _has_nested(rows):
         _, first, places = np.unique(
-            row_numbers(rows.select(names)), return_index=True, return_inverse=True
+            row_numbers(plain.select(names)), return_index=True, return_inverse=True
         )
         weights = np.zeros(len(first), np.int64)
-        np.add.at(weights, places, rows.column(WEIGHT).to_numpy())
-        kept = rows.take(pa.array(first[weights != 0]))
+        np.add.at(weights, places, as_numbers(flat(plain.column(WEIGHT))))
+        if len(first) == rows.num_rows and weights.all():
+            return plain
+        kept = plain.take(pa.array(first[weights != 0]))
         at = kept.column_names.index(WEIGHT)
         return kept.set_column(at, WEIGHT, pa.array(weights[weights != 0]))
-    plain = _normalize(rows)
     grouped = plain.group_by(names, use_threads=False).aggregate([(WEIGHT, "sum")])
     grouped = grouped.rename_columns([*names, WEIGHT])
     kept = grouped.filter(pc.not_equal(grouped.column(WEIGHT), 0))

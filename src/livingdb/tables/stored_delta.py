@@ -34,7 +34,9 @@ __all__ = ["DeltaEncoder", "carried_positions", "load_delta", "store_delta"]
 
 _CHUNK_ROWS = 65_536
 _SMALL_ROWS = 1_024
-_KEPT_COLUMNS = 64
+_SHORT_BYTES = 512
+_SHORT_COLUMNS, _LONG_COLUMNS = 512, 64
+"""How many columns are remembered by their values, of those that are short and of others."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ class DeltaEncoder:
         self._last: tuple[list[object], _Encoded] | None = None
         self._last_operations: tuple[object, pa.Array] | None = None
         self._columns = _Columns()
-        self._by_values: OrderedDict[object, EncodedColumn] = OrderedDict()
+        self._short: OrderedDict[object, EncodedColumn] = OrderedDict()
+        self._long: OrderedDict[object, EncodedColumn] = OrderedDict()
 
     def encode(self, changes: Delta, positions: Sequence[int]) -> _Encoded:
         """The chunks of changes, whose columns at these positions may be carried."""
@@ -112,12 +115,19 @@ class DeltaEncoder:
             return found
         bare = pa.RecordBatch.from_arrays([array], names=[""])
         values = array.type, bare.serialize().to_pybytes()
-        encoded = self._by_values.pop(values, None) or encode_column(array)
-        self._by_values[values] = encoded
-        if len(self._by_values) > _KEPT_COLUMNS:
-            self._by_values.popitem(last=False)
+        encoded = self._encode(array, values)
         # The array itself is held: where it lies no other can come to lie.
         return _Known(array, encoded, place)
+
+    def _encode(self, array: pa.Array, values: tuple[pa.DataType, bytes]) -> EncodedColumn:
+        """A column, encoded: short ones are the same in many small changes."""
+        is_short = len(values[1]) <= _SHORT_BYTES
+        kept, limit = (self._short, _SHORT_COLUMNS) if is_short else (self._long, _LONG_COLUMNS)
+        found = kept.pop(values, None) or encode_column(array)
+        kept[values] = found
+        if len(kept) > limit:
+            kept.popitem(last=False)
+        return found
 
     def _operations(self, changes: Delta) -> pa.Array:
         """The operations of changes as a column: the same one, if they are those of before."""

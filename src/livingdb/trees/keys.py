@@ -43,6 +43,7 @@ MAX_KEY_BYTES = 32_768
 _SHORT_KEY_BYTES = 64
 _PADDING_BYTES = 65_536
 NULL, PRESENT = b"\0", b"\1"
+_PRESENT, _TEXT_END = pa.scalar(PRESENT), pa.scalar(b"\0\0")
 
 
 class KeyCodec:
@@ -75,12 +76,14 @@ class KeyCodec:
         if self.width is not None:
             pieces = [_as_big_endian(a, t) for a, t in zip(arrays, self.types, strict=True)]
             return np.ascontiguousarray(np.hstack(pieces)).view(f"S{self.width}").reshape(-1)
-        parts = [
-            _encode_nullable(array, data_type)
-            if position in self.nullable
-            else _as_binary(array, data_type)
-            for position, (array, data_type) in enumerate(zip(arrays, self.types, strict=True))
-        ]
+        parts: list[pa.Array | pa.Scalar] = []
+        for position, (array, data_type) in enumerate(zip(arrays, self.types, strict=True)):
+            if position in self.nullable and array.null_count:
+                parts.append(_encode_nullable(array, data_type))
+                continue
+            if position in self.nullable:
+                parts.append(_PRESENT)
+            parts += _binary_parts(array, data_type)
         whole = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, b"")
         return from_binary(whole)
 
@@ -177,16 +180,17 @@ def _as_big_endian(array: pa.Array, data_type: pa.DataType) -> npt.NDArray[np.ui
     return bits.reshape(rows, 8)[:, 8 - width :]
 
 
-def _as_binary(array: pa.Array, data_type: pa.DataType) -> pa.Array:
+def _binary_parts(array: pa.Array, data_type: pa.DataType) -> list[pa.Array | pa.Scalar]:
+    """What the encoding of a column without nulls is joined of."""
     width = _width(data_type)
     if width is not None:
         raw = np.ascontiguousarray(_as_big_endian(array, data_type)).tobytes()
         fixed = pa.Array.from_buffers(pa.binary(width), len(array), [None, pa.py_buffer(raw)])
-        return fixed.cast(pa.binary())
+        return [fixed.cast(pa.binary())]
     data = array.cast(pa.binary())
     if _has_zero_byte(data):
         data = pc.replace_substring(data, b"\0", b"\0\xff")
-    return pc.binary_join_element_wise(data, pa.scalar(b"\0\0"), b"")
+    return [data, _TEXT_END]
 
 
 def _encode_nullable(array: pa.Array, data_type: pa.DataType) -> pa.Array:
@@ -194,7 +198,7 @@ def _encode_nullable(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     if array.null_count == len(array):
         return pa.array([NULL], pa.binary()).take(pa.array(np.zeros(len(array), np.int64)))
     held = array.drop_null() if array.null_count else array
-    marked = pc.binary_join_element_wise(pa.scalar(PRESENT), _as_binary(held, data_type), b"")
+    marked = pc.binary_join_element_wise(_PRESENT, *_binary_parts(held, data_type), b"")
     if len(held) == len(array):
         return marked
     valid = as_mask(array.is_valid())

@@ -180,10 +180,15 @@ def test_nothing_is_read_if_nothing_that_matters_changed(text: str) -> None:
     ("text", "reads"),
     [
         ("SELECT id, note FROM orders", []),
-        ("SELECT id, units + 1 AS u FROM orders", ["answer"]),
+        ("SELECT id, units + 1 AS u FROM orders", []),
+        ("SELECT id, upper(note) AS u FROM orders", ["answer"]),
         ("SELECT customer, count(*) AS n FROM orders GROUP BY customer", ["held"]),
         (
             "SELECT o.id, c.city FROM orders o JOIN customers c ON o.customer = c.id",
+            ["kept customers"],
+        ),
+        (
+            "SELECT o.id, upper(c.city) AS u FROM orders o JOIN customers c ON o.customer = c.id",
             ["matching customers", "answer"],
         ),
         (

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -18,16 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from livingdb.chunks.arrow_values import as_mask, as_numbers, taken_rows
 from livingdb.derivation.compiler import query_trees as trees
+from livingdb.derivation.keyed_change import KeyedChange
 from livingdb.derivation.operators.node import Node, Run
 from livingdb.derivation.operators.stored_node import StoredNode
 from livingdb.derivation.operators.value_lookups import fit_types
-from livingdb.derivation.plan import Ask, NeedsFull
-from livingdb.derivation.row_numbers import Numbers, row_numbers
-from livingdb.derivation.weighted_rows import (
-    difference,
-    expand_weights,
-)
+from livingdb.derivation.plan import WEIGHT, Ask, NeedsFull
+from livingdb.derivation.row_numbers import Numbers
+from livingdb.derivation.weighted_rows import difference, expand_weights
+from livingdb.tables.batches import flat
 
 __all__ = ["AdditiveGroups", "Slot"]
 
@@ -97,32 +98,43 @@ class AdditiveGroups(StoredNode):
 
     def delta(self, run: Run) -> pa.Table:
         """The groups that go and come."""
-        delta = self.input_delta(run)
+        found = self.change(run)
+        return found if isinstance(found, pa.Table) else found.weighted_rows
+
+    def change(self, run: Run) -> pa.Table | KeyedChange:
+        """The groups that go and come, by their keys unless some of them are made anew."""
+        delta = run.delta(self.node)
+        if delta.num_rows and pc.min(delta.column(WEIGHT)).as_py() < 0:
+            delta = self.input_delta(run)
         if not delta.num_rows:
             return self.empty_delta()
         rows, signs = expand_weights(delta)
         keys = self._keys(rows)
-        numbers = row_numbers(keys)
-        _, first = np.unique(numbers, return_index=True)
-        held = run.relations.held_rows(keys.take(pa.array(first))).select(list(self.columns))
-        if not all(_can_add(slot, held.schema.field(slot.name).type) for slot in self.slots):
-            return difference(
-                held, self._recompute_groups(run, keys.take(pa.array(first)), held.schema)
-            )
-        both = pa.concat_tables(
-            [_as_nullable(keys, held.schema), _as_nullable(held, held.schema, self.key)]
-        )
-        _, first, places = np.unique(row_numbers(both), return_index=True, return_inverse=True)
+        touched = run.relations.touched_groups(keys)
+        held, schema = touched.held.select(list(self.columns)), touched.held.schema
+        keys = _as_nullable(keys.take(taken_rows(touched.first)), schema)
+        if not all(_can_add(slot, schema.field(slot.name).type) for slot in self.slots):
+            return difference(held, self._recompute_groups(run, keys, held.schema))
+        places = np.concatenate([touched.groups, np.flatnonzero(touched.was)])
         sums = self._sum_by_group(rows, signs, held, places)
-        made = self._build_groups(both.take(pa.array(first)), sums, held.schema)
+        made = self._build_groups(keys, sums, held.schema)
         stale = self._stale_groups(sums)
         if stale.any():
             made = self._recompute_stale(run, made, stale, held.schema)
-        if not self.is_global:
-            made = made.filter(pc.greater(made.column(self._counter), 0))
-        return difference(held, made)
+            if not self.is_global:
+                made = made.filter(pc.greater(made.column(self._counter), 0))
+            return difference(held, made)
+        stays = as_numbers(flat(made.column(self._counter))) > 0
+        before = taken_rows(np.cumsum(touched.was) - 1, ~touched.was)
+        return KeyedChange(
+            touched.was,
+            stays | self.is_global,
+            _plain(held.take(before)),
+            made,
+            touched.encoded,
+        ).without_same()
 
-    @property
+    @cached_property
     def _counter(self) -> str:
         return next(slot.name for slot in self.slots if slot.kind == "rows")
 
@@ -135,28 +147,34 @@ class AdditiveGroups(StoredNode):
         self, rows: pa.Table, signs: Numbers, held: pa.Table, places: Numbers
     ) -> pa.Table:
         """By group, in order: the new sums and counts, and old, new and deleted extremes."""
-        columns: dict[str, pa.Array | pa.ChunkedArray] = {"group": pa.array(places)}
+        count = int(places.max()) + 1
+        sums: dict[str, pa.Array | pa.ChunkedArray] = {}
+        columns: dict[str, pa.Array | pa.ChunkedArray] = {}
         asked = []
-        comes, goes = pa.array(signs > 0), pa.array(signs < 0)
         for slot in self.slots:
             before = held.column(slot.name)
             if slot.kind in ("rows", "count"):
                 weights = signs
                 if slot.column is not None:
-                    weights = signs * rows.column(slot.column).is_valid().to_numpy()
-                columns[slot.name] = pa.array(np.concatenate([weights, before.to_numpy()]))
-                asked.append((slot.name, "sum"))
+                    weights = signs * as_mask(rows.column(slot.column).is_valid())
+                numbers = np.concatenate([weights, as_numbers(flat(before))])
+                sums[slot.name] = pa.array(_add_up(numbers, places, count))
                 continue
             values = rows.column(slot.column)
             if slot.kind == "avg":
                 continue
             if slot.kind == "sum":
-                wide = _wide_type(before.type)
+                exact = _exact_sums(values, signs, before, places, count)
+                if exact is not None:
+                    sums[slot.name] = exact
+                    continue
+                wide, goes = _wide_type(before.type), pa.array(signs < 0)
                 turned = pc.if_else(goes, pc.negate(values.cast(wide)), values.cast(wide))
                 columns[slot.name] = _concat_chunks([turned, before.cast(wide)], wide)
                 asked.append((slot.name, "sum"))
                 continue
             values = values.cast(before.type)
+            comes, goes = pa.array(signs > 0), pa.array(signs < 0)
             none = pa.scalar(None, before.type)
             empty, absent = pa.nulls(len(before), before.type), pa.nulls(len(rows), before.type)
             parts = {
@@ -167,26 +185,24 @@ class AdditiveGroups(StoredNode):
             for name, part in parts.items():
                 columns[f"{slot.name} {name}"] = _concat_chunks(part, before.type)
                 asked.append((f"{slot.name} {name}", slot.kind))
-        table = pa.table(columns).group_by("group", use_threads=False).aggregate(asked)
-        names = ["group", *(name for name, _ in asked)]
-        order = table.column_names.index("group")
-        named = [names[1:][at] for at in range(len(asked))]
-        named.insert(order, "group")
-        return table.rename_columns(named).sort_by("group")
+        if asked:
+            columns["group"] = pa.array(places)
+            table = pa.table(columns).group_by("group", use_threads=False).aggregate(asked)
+            table = table.sort_by("group")
+            sums |= {name: table.column(f"{name}_{how}") for name, how in asked}
+        return pa.table(sums)
 
     def _build_groups(self, keys: pa.Table, sums: pa.Table, schema: pa.Schema) -> pa.Table:
-        counter = sums.column(self._counter)
-        if pc.min(counter).as_py() < 0:
+        counter = as_numbers(flat(sums.column(self._counter)))
+        if counter.min() < 0:
             raise NeedsFull("STATE_DOES_NOT_MATCH")
-        there = pc.greater(counter, 0)
-        columns = {name: keys.column(name) for name in self.key}
+        columns: dict[str, pa.Array | pa.ChunkedArray] = {n: keys.column(n) for n in self.key}
         for slot in self.slots:
             if slot.kind in ("rows", "count"):
                 columns[slot.name] = sums.column(slot.name)
             elif slot.kind == "sum":
-                some = pc.greater(sums.column(slot.counted or self._counter), 0)
-                found = sums.column(slot.name)
-                kept = pc.if_else(some, found, pa.scalar(None, found.type))
+                some = as_numbers(flat(sums.column(slot.counted or self._counter))) > 0
+                kept = _null_unless(some, sums.column(slot.name))
                 columns[slot.name] = _narrow(kept, schema.field(slot.name).type)
             elif slot.kind == "avg":
                 found = sums.column(slot.summed)
@@ -195,9 +211,13 @@ class AdditiveGroups(StoredNode):
             else:
                 choose = pc.min_element_wise if slot.kind == "min" else pc.max_element_wise
                 old, new = (sums.column(f"{slot.name} {side}") for side in ("old", "new"))
-                best = choose(old, new)
-                columns[slot.name] = pc.if_else(there, best, pa.scalar(None, best.type))
-        return pa.table(columns).select(list(self.columns)).cast(_nullable_schema(schema))
+                columns[slot.name] = _null_unless(counter > 0, choose(old, new))
+        types = [schema.field(name).type for name in self.columns]
+        made = [columns[name] for name in self.columns]
+        fitted = [
+            a if a.type == kind else a.cast(kind) for a, kind in zip(made, types, strict=True)
+        ]
+        return pa.Table.from_arrays(fitted, names=list(self.columns))
 
     def _stale_groups(self, sums: pa.Table) -> npt.NDArray[np.bool_]:
         """The groups that lost an extreme and got none as good."""
@@ -230,6 +250,29 @@ class AdditiveGroups(StoredNode):
             asked = keys.rename_columns([column for _, column in self.groups])
             rows = self.node.semi_join(run, "new", fit_types(asked, self.node))
         return run.relations.answer(self._ask, {_ROWS: rows}).cast(_nullable_schema(schema))
+
+
+def _add_up(numbers: Numbers, places: Numbers, count: int) -> Numbers:
+    """Sums by place."""
+    found = np.zeros(count, np.int64)
+    np.add.at(found, places, numbers)
+    return found
+
+
+def _exact_sums(
+    values: pa.ChunkedArray, signs: Numbers, before: pa.ChunkedArray, places: Numbers, count: int
+) -> pa.Array | None:
+    """Sums of whole numbers by group; None if they are none, or might not fit."""
+    if not (pa.types.is_integer(values.type) and pa.types.is_int64(before.type)):
+        return None
+    added, held = (
+        as_numbers(flat(pc.fill_null(column, 0)).cast(pa.int64())) for column in (values, before)
+    )
+    ends = [end for part in (added, held) if len(part) for end in (part.min(), part.max())]
+    most = max(abs(int(end)) for end in ends)
+    if most * len(places) >= 2**63:
+        return None
+    return pa.array(_add_up(np.concatenate([added * signs, held]), places, count))
 
 
 def _can_add(slot: Slot, data_type: pa.DataType) -> bool:
@@ -273,9 +316,16 @@ def _wide_type(data_type: pa.DataType) -> pa.DataType:
     return pa.decimal256(76, scale)
 
 
+def _null_unless(holds: npt.NDArray[np.bool_], column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values where something holds, null elsewhere."""
+    if holds.all():
+        return column
+    return pc.if_else(pa.array(holds), column, pa.scalar(None, column.type))
+
+
 def _narrow(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     try:
-        return column.cast(target)
+        return column if column.type == target else column.cast(target)
     except pa.ArrowInvalid:
         raise NeedsFull("OVERFLOW") from None
 
@@ -289,8 +339,14 @@ def _concat_chunks(
     return pa.chunked_array(chunks, kind)
 
 
+def _plain(rows: pa.Table) -> pa.Table:
+    """The rows without promises about nulls."""
+    return pa.Table.from_arrays(rows.columns, names=rows.column_names)
+
+
 def _as_nullable(rows: pa.Table, schema: pa.Schema, names: Sequence[str] | None = None) -> pa.Table:
     """The columns in the types of a schema, without promises about nulls."""
     names = rows.column_names if names is None else names
-    columns = [rows.column(name).cast(schema.field(name).type) for name in names]
+    given = ((rows.column(name), schema.field(name).type) for name in names)
+    columns = [column if column.type == kind else column.cast(kind) for column, kind in given]
     return pa.Table.from_arrays(columns, names=list(names))

@@ -8,6 +8,8 @@ of the delta lead to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from sqlglot import exp
@@ -24,6 +26,9 @@ from livingdb.derivation.weighted_rows import (
     distinct_rows,
     semi_join,
 )
+
+if TYPE_CHECKING:
+    from livingdb.derivation.arrays.array_block import ArrayBlock
 
 __all__ = ["LinearBlock"]
 
@@ -60,7 +65,7 @@ class LinearBlock(Node):
         )
         self.key = None if self.laterals or self._explodes() else joined_key(self)
         self._ask = Ask(self._select(), (*self.sources, *self.constants))
-        self._routes = routes(self.sources, self.links)
+        self.routes = routes(self.sources, self.links)
         self._asks = {name: self._delta_ask(name) for name in self.sources}
         self._filters = {name: self._filter_ask(name) for name in self.sources}
         self._moved = MovedConstants(self) if self.constants else None
@@ -76,7 +81,7 @@ class LinearBlock(Node):
     def full_query(self) -> exp.Query:
         return self._select({name: node.full_query() for name, node in self.sources.items()})
 
-    @property
+    @cached_property
     def is_rename(self) -> bool:
         """Whether it only chooses columns of one source and gives them names."""
         plain = all(trees.is_column(item) for _, item in self.projections)
@@ -226,30 +231,65 @@ class LinearBlock(Node):
 
     def delta(self, run: Run) -> pa.Table:
         moved = None if self._moved is None else self._moved.delta(run)
-        changes = {name: self._source_delta(run, name) for name in self.sources}
         found = [moved] if moved is not None and moved.num_rows else []
         names = list(self.sources)
         for at, name in enumerate(names):
-            if not changes[name].num_rows:
+            delta = run.delta(self.sources[name])
+            if not delta.num_rows:
                 continue
             sides: dict[str, Side] = {
                 other: "old" if place < at else "new" for place, other in enumerate(names)
             }
-            term = self.term(run, name, changes[name], sides)
+            term = self._term_of(run, name, delta, sides)
             if term is not None and term.num_rows:
                 found.append(term)
         return concat_rows(found) if found else self.empty_delta()
 
-    def _source_delta(self, run: Run, name: str) -> pa.Table:
-        """The delta of a source in the columns that matter."""
-        delta = run.delta(self.sources[name])
-        if not delta.num_rows:
-            return delta
+    def _term_of(
+        self, run: Run, name: str, delta: pa.Table, sides: Mapping[str, Side]
+    ) -> pa.Table | None:
+        """What the delta of a source gives beside the others; None if that is nothing."""
+        if self.is_rename:
+            return self.term(run, name, delta, sides)
+        source = self.sources[name]
+        findings = run.relations.findings(source.name) if isinstance(source, Leaf) else None
+        found = self._array_rows(run, name, delta, sides, findings)
+        if found is not None:
+            return found
         delta = consolidate(delta.select([*self._used[name], WEIGHT]))
         ask = self._filters[name]
         if ask is not None and delta.num_rows:
             delta = run.relations.answer(ask, {name: delta})
-        return delta
+        return self.term(run, name, delta, sides) if delta.num_rows else None
+
+    @cached_property
+    def _arrays(self) -> ArrayBlock | None:
+        from livingdb.derivation.arrays.array_block import array_block
+
+        return array_block(self)
+
+    def _array_rows(
+        self,
+        run: Run,
+        name: str,
+        rows: pa.Table,
+        sides: Mapping[str, Side],
+        findings: dict[object, Any] | None = None,
+    ) -> pa.Table | None:
+        """What rows of a source give, without an engine; None if one has to be asked."""
+        from livingdb.derivation.arrays.array_block import TooManyRowsError
+        from livingdb.derivation.arrays.expressions import ARRAY_ERRORS
+
+        if self._arrays is None or not self._arrays.starts_at(name):
+            return None
+        try:
+            found = self._arrays.rows(run, name, rows, sides, findings)
+        except (*ARRAY_ERRORS, TooManyRowsError):
+            return None
+        if found is not None:
+            return found
+        empty = self.empty_delta()
+        return empty if WEIGHT in rows.column_names else empty.drop_columns([WEIGHT])
 
     def term(
         self, run: Run, name: str, delta: pa.Table, sides: Mapping[str, Side]
@@ -257,7 +297,7 @@ class LinearBlock(Node):
         """What weighted rows of one source give beside the others; None if that is nothing."""
         if self.is_rename:
             return self._rename_columns(delta).append_column(WEIGHT, delta.column(WEIGHT))
-        relations = self._reachable_rows(run, {name: delta}, self._routes[name], sides)
+        relations = self._reachable_rows(run, {name: delta}, self.routes[name], sides)
         if relations is None:
             return None
         relations |= self.constant_rows(run, "new")
@@ -280,7 +320,10 @@ class LinearBlock(Node):
             rows = self._rename_columns(first)
             return rows if is_exact else semi_join(rows, values.column_names, values)
         sides: dict[str, Side] = dict.fromkeys(self.sources, side)
-        relations = self._reachable_rows(run, {start: first}, self._routes[start], sides)
+        found = self._array_rows(run, start, first, sides)
+        if found is not None:
+            return found if is_exact else semi_join(found, values.column_names, values)
+        relations = self._reachable_rows(run, {start: first}, self.routes[start], sides)
         if relations is None:
             return self.empty_delta().drop_columns([WEIGHT])
         rows = run.relations.answer(self._ask, relations | self.constant_rows(run, side))
@@ -343,13 +386,14 @@ class LinearBlock(Node):
             if not isinstance(by, pa.Table):
                 rows = node.all_rows(run, side)
             else:
-                rows = node.semi_join(run, side, self._lookup_values(by, step))
+                rows = node.semi_join(run, side, self.lookup_values(by, step))
             if self._is_typed and is_empty(rows):
                 return None
             found[step.source] = rows
         return found
 
-    def _lookup_values(self, rows: pa.Table, step: RouteHop) -> pa.Table:
+    def lookup_values(self, rows: pa.Table, step: RouteHop) -> pa.Table:
+        """The values that lead from rows of one source to the next."""
         source = self.sources[step.source]
         columns = [rows.column(one) for one, _, _ in step.pairs]
         values = pa.Table.from_arrays(columns, names=[other for _, other, _ in step.pairs])

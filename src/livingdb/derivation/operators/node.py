@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 from sqlglot import exp
@@ -74,6 +75,10 @@ class Node(ABC):
 
     def empty_delta(self) -> pa.Table:
         """No weighted rows."""
+        return self._no_rows
+
+    @cached_property
+    def _no_rows(self) -> pa.Table:
         fields = [(name, self.types.get(name) or pa.null()) for name in self.columns]
         return pa.schema([*fields, (WEIGHT, pa.int64())]).empty_table()
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from livingdb.derivation.compiler.fuse_stages import fuse
+from livingdb.derivation.keyed_change import KeyedChange
 from livingdb.derivation.operators.linear_block import LinearBlock
 from livingdb.derivation.operators.node import Leaf, Node, Run
 from livingdb.derivation.operators.partitioned_block import PartitionedBlock
@@ -106,17 +107,34 @@ def _used_columns(parts: list[Node]) -> dict[str, frozenset[str]]:
 
 def _maintenance_function(
     node: Node | StoredNode, key: tuple[str, ...] | None
-) -> Callable[[Relations], pa.Table]:
+) -> Callable[[Relations], pa.Table | KeyedChange]:
     if isinstance(node, StoredNode):
-        return lambda relations: node.delta(Run(relations))
+        return lambda relations: node.change(Run(relations))
     if isinstance(node, PartitionedBlock) and key is not None and not node.is_by_row:
         return lambda relations: _delta_from_held(node, key, Run(relations))
-    top = node
+    top, renamed = node, _shown_columns(node, key)
 
-    def work(relations: Relations) -> pa.Table:
-        return consolidate(Run(relations).delta(top).select([*top.columns, WEIGHT]))
+    def work(relations: Relations) -> pa.Table | KeyedChange:
+        if renamed is not None:
+            change = relations.keyed_delta(renamed[0])
+            if change is not None:
+                return change.select(renamed[1])
+        rows = Run(relations).delta(top).select([*top.columns, WEIGHT])
+        found = relations.by_key(rows) if key is not None and rows.num_rows else None
+        return consolidate(rows) if found is None else found
 
     return work
+
+
+def _shown_columns(node: Node, key: tuple[str, ...] | None) -> tuple[str, dict[str, str]] | None:
+    """The stage whose columns are shown under other names, those of its key as the key."""
+    if not isinstance(node, LinearBlock) or not node.is_rename or not key:
+        return None
+    (source,) = node.sources.values()
+    shown = {name: item.name for name, item in node.projections}
+    if not isinstance(source, Leaf) or tuple(shown.get(name) for name in key) != source.key:
+        return None
+    return (source.name, shown) if len(set(shown.values())) == len(shown) else None
 
 
 def _delta_from_held(node: PartitionedBlock, key: tuple[str, ...], run: Run) -> pa.Table:

@@ -9,6 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.derivation.keyed_change import KeyedChange
 from livingdb.derivation.operators.node import Leaf, Node, Run
 from livingdb.derivation.plan import WEIGHT, Ask
 from livingdb.derivation.weighted_rows import consolidate
@@ -34,8 +35,16 @@ class StoredNode(ABC):
     def delta(self, run: Run) -> pa.Table:
         """The weighted rows that go and come."""
 
+    def change(self, run: Run) -> pa.Table | KeyedChange:
+        """The same; by key where that is known."""
+        return self.delta(run)
+
     def empty_delta(self) -> pa.Table:
         """No weighted rows."""
+        return self._no_rows
+
+    @cached_property
+    def _no_rows(self) -> pa.Table:
         fields = [(name, self.types.get(name) or pa.null()) for name in self.columns]
         return pa.schema([*fields, (WEIGHT, pa.int64())]).empty_table()
 

@@ -34,7 +34,7 @@ class WholeGroup(AdditiveGroups):
         made.set("from_", exp.From(this=source))
         return made
 
-    def delta(self, run: Run) -> pa.Table:
+    def change(self, run: Run) -> pa.Table:
         """The row as it was and as it is, if a row of the input changed."""
         if not self.input_delta(run).num_rows:
             return self.empty_delta()

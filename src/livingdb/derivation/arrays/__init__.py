@@ -1,0 +1,1 @@
+"""Blocks of queries as operations on arrays, for the few rows that a change brings."""
