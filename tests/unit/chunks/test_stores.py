@@ -67,7 +67,7 @@ class TestMemoryStore(ChunkStoreContract):
 class TestJournal(ChunkStoreContract):
     @pytest.fixture
     def engine(self, tmp_path: Path) -> Iterator[Engine]:
-        engine = sqlite_engine(tmp_path / "catalog.db", timeout_seconds=5)
+        engine = sqlite_engine(tmp_path / "catalog.db")
         yield engine
         engine.dispose()
 
