@@ -64,6 +64,8 @@ def build(path: Path) -> None:
             db._graph.catalog.labels.add(connection, "orders", "city", "personal")
         db._graph.catalog.counters.take("column", 5)
         db.tag("v2", "main~1")
+        for number in range(34):  # so that there is a run
+            db.branch("trial").upsert("orders", orders(7, 1, float(number)))
         assert db.check().problems == []
 
 

@@ -237,12 +237,18 @@ class Branches:
         return {row.id: row.name for row in self.all()}
 
     def names_of(self, ids: Collection[BranchId]) -> dict[BranchId, str]:
-        """What those of these ids are called that are there, however many others there are."""
+        """What those of these ids are called that are there, however many others there are.
+
+        If one is not, all rows are compared: it may be there under an id that is damaged.
+        """
         wanted = sorted(ids)
         found: dict[BranchId, str] = {}
         for start in range(0, len(wanted), _PART):
             rows = self._queries.run_prepared(*by_ids(wanted[start : start + _PART]))
             found |= {row.id: row.name for row in map(branch_row, rows)}
+        if len(found) < len(wanted):
+            for row in self._queries.run_prepared(_ALL, {}):
+                branch_row(row)
         return found
 
     def pages(self, after: str, size: int | None) -> Iterator[BranchRow]:
