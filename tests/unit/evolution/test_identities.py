@@ -393,8 +393,9 @@ def test_both_sides_of_a_sync(db: livingdb.Database) -> None:
     assert ids(main) == first
     assert definition(parts, "o").id == identity.table_id(made[2]["id"], 0)
     syncs = [s for s in db._graph.catalog.syncs.all() if s.kind == "schema_change"]
-    held = {sync.spec["change"]["change"]: sync.spec["change"]["id"] for sync in syncs}
-    assert held == {item["change"]: item["id"] for item in made}
+    given = {sync.spec["change"]["change"]: sync.spec["change"] for sync in syncs}
+    held = [*json.loads(given["SeveralChanges"]["changes"]), given["Decompose"]]
+    assert {one["change"]: one["id"] for one in held} == {one["change"]: one["id"] for one in made}
     before = ids(parts, "o"), ids(parts, "p")
     parts.update("o", {"id": [1], "amount": [9.0]})
     main.insert("orders", {"id": [7], "amount": [7.0]})

@@ -457,13 +457,25 @@ def test_either_side_of_two_can_be_believed(db: livingdb.Database) -> None:
 
 
 def test_stale_branch_between(db: livingdb.Database) -> None:
-    """Between the changes of one evolution are branches that nobody sees."""
+    """Between the steps of one evolution are branches that nobody sees."""
     main = db.branch("main")
-    main.evolve([AddColumn("t", "n", "int"), DropColumn("t", "f")], to="next", sync="both")
+    main.evolve([AddColumn("t", "n", "int"), RenameTable("t", "s")], to="next", sync="both")
     graph = db._graph
     (hidden,) = [row for row in graph.branches.all() if is_hidden(row.name)]
     before = state(db, "next")
     plant_on(graph, hidden, "t", {"v": 99})
+    found = broken(db)
+    assert {problem.sync for problem in found} == {"main/next"}
+    mend(db, found[0])
+    assert broken(db) == []
+    assert state(db, "next") == before
+
+
+def test_stale_side_of_several_changes(db: livingdb.Database) -> None:
+    changes = [AddColumn("t", "n", "int"), DropColumn("t", "f"), RenameColumn("t", "n", "m")]
+    db.branch("main").evolve(changes, to="next", sync="both")
+    before = state(db, "next")
+    plant(db, "next", "t", {"v": 99})
     found = broken(db)
     assert {problem.sync for problem in found} == {"main/next"}
     mend(db, found[0])
