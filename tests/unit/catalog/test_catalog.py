@@ -130,8 +130,8 @@ def test_versions_are_read_back_and_the_first_to_come_stays(catalog: Catalog) ->
     with catalog.write() as connection:
         catalog.versions.add(connection, [first, second])
         catalog.versions.add(connection, [second._replace(rows=99)])
-    assert catalog.versions.get(first.address) == first
-    assert catalog.versions.get(second.address) == second
+    assert catalog.versions.get(first.address) == (first, None, None)
+    assert catalog.versions.get(second.address) == (second, None, None)
     assert catalog.versions.get(digest(b"nobody")) is None
     many = [second.address, digest(b"nobody"), first.address]
     assert sorted(catalog.versions.get_many(many)) == sorted([first, second])
@@ -169,9 +169,9 @@ def test_a_row_that_somebody_changed_is_not_believed(catalog: Catalog) -> None:
         ):
             with pytest.raises(Corruption, match=second.address.hex()[:12]):
                 read()
-        assert catalog.versions.get(first.address) == first
+        assert catalog.versions.get(first.address) == (first, None, None)
         write(second._asdict())
-        assert catalog.versions.get(second.address) == second
+        assert catalog.versions.get(second.address) == (second, digest(b"root"), None)
 
 
 def test_materializations_come_go_and_are_replaced(catalog: Catalog) -> None:
