@@ -86,7 +86,7 @@ def consolidate(rows: pa.Table) -> pa.Table:
 
 
 def cancels_out(rows: pa.Table) -> bool:
-    """Whether the same rows come and go, in the same order; False where it is not told so easily."""
+    """Whether the same rows come and go, in the same order; False if that is not plain to see."""
     weights = as_numbers(flat(rows.column(WEIGHT)))
     gone, come = np.flatnonzero(weights < 0), np.flatnonzero(weights > 0)
     if len(gone) != len(come) or (weights[gone] + weights[come]).any():
