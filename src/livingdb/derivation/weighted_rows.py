@@ -18,6 +18,7 @@ from livingdb.tables.batches import flat
 
 __all__ = [
     "as_types",
+    "cancels_out",
     "concat_rows",
     "consolidate",
     "difference",
@@ -82,6 +83,16 @@ def consolidate(rows: pa.Table) -> pa.Table:
     grouped = grouped.rename_columns([*names, WEIGHT])
     kept = grouped.filter(pc.not_equal(grouped.column(WEIGHT), 0))
     return kept.select(rows.column_names)
+
+
+def cancels_out(rows: pa.Table) -> bool:
+    """Whether the same rows come and go, in the same order; False if that is not plain to see."""
+    weights = as_numbers(flat(rows.column(WEIGHT)))
+    gone, come = np.flatnonzero(weights < 0), np.flatnonzero(weights > 0)
+    if len(gone) != len(come) or (weights[gone] + weights[come]).any():
+        return False
+    plain = rows.drop_columns([WEIGHT])
+    return bool(plain.take(pa.array(gone)).equals(plain.take(pa.array(come))))
 
 
 def difference(old: pa.Table, new: pa.Table) -> pa.Table:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from livingdb.derivation.keyed_change import EncodedKeys, KeyedChange, touched_groups
+from livingdb.derivation.keyed_change import (
+    EncodedKeys,
+    KeyedChange,
+    keyed_change,
+    touched_groups,
+)
 from livingdb.derivation.plan import WEIGHT
 from livingdb.derivation.stage_tables import definition_for
 from livingdb.tables.recipe import Counts
@@ -72,3 +77,28 @@ def test_rows_are_of_groups_that_are_held_or_not() -> None:
     there = [name for name, was in zip(names, found.was, strict=True) if was]
     assert there == found.held.column("g").to_pylist()
     assert sorted(found.held.column("n").to_pylist()) == [7, 8]
+
+
+def weighted(*rows: tuple[str, int, int]) -> tuple[pa.Table, EncodedKeys]:
+    names, numbers, weights = (list(column) for column in zip(*rows, strict=True))
+    schema = pa.schema([("g", pa.string()), ("n", pa.int64())])
+    definition = definition_for(schema, ("g",))
+    shape = definition.layout.grouping(definition.schema).row_shape
+    table = pa.table({"g": names, "n": numbers, WEIGHT: weights})
+    return table, EncodedKeys(shape.keys([pa.array(names)]), ("g",), shape)
+
+
+def test_weighted_rows_by_key() -> None:
+    found = keyed_change(
+        *weighted(("c", 3, 1), ("a", 1, -1), ("b", 2, -1), ("b", 2, 1), ("a", 4, 1), ("d", 5, -1))
+    )
+    assert found is not None
+    rows = [(r["g"], r["n"], r[WEIGHT]) for r in found.weighted_rows.to_pylist()]
+    assert rows == [("a", 1, -1), ("d", 5, -1), ("a", 4, 1), ("c", 3, 1)]
+    assert found.new.column("g").to_pylist() == ["a", "c", "d"]
+
+
+def test_several_rows_of_a_key_are_not_taken_by_key() -> None:
+    assert keyed_change(*weighted(("a", 1, 1), ("a", 2, 1))) is None
+    assert keyed_change(*weighted(("a", 1, -1), ("a", 2, -1), ("a", 3, 1))) is None
+    assert keyed_change(*weighted(("a", 1, 2))) is None

@@ -27,7 +27,7 @@ from livingdb.derivation.operators.stored_node import StoredNode
 from livingdb.derivation.operators.value_lookups import fit_types
 from livingdb.derivation.plan import WEIGHT, Ask, NeedsFull
 from livingdb.derivation.row_numbers import Numbers
-from livingdb.derivation.weighted_rows import difference, expand_weights
+from livingdb.derivation.weighted_rows import cancels_out, difference, expand_weights
 from livingdb.tables.batches import flat
 
 __all__ = ["AdditiveGroups", "Slot"]
@@ -103,9 +103,7 @@ class AdditiveGroups(StoredNode):
 
     def change(self, run: Run) -> pa.Table | KeyedChange:
         """The groups that go and come, by their keys unless some of them are made anew."""
-        delta = run.delta(self.node)
-        if delta.num_rows and pc.min(delta.column(WEIGHT)).as_py() < 0:
-            delta = self.input_delta(run)
+        delta = self._changed_rows(run)
         if not delta.num_rows:
             return self.empty_delta()
         rows, signs = expand_weights(delta)
@@ -133,6 +131,23 @@ class AdditiveGroups(StoredNode):
             made,
             touched.encoded,
         ).without_same()
+
+    def _changed_rows(self, run: Run) -> pa.Table:
+        """What changed in the input; what comes and goes again is left in where it adds nothing."""
+        delta = run.delta(self.node)
+        if not delta.num_rows or pc.min(delta.column(WEIGHT)).as_py() > 0:
+            return delta
+        if not self._adds_only:
+            return self.input_delta(run)
+        rows = delta.select([*self.node.columns, WEIGHT])
+        return rows.slice(0, 0) if cancels_out(rows) else rows
+
+    @cached_property
+    def _adds_only(self) -> bool:
+        """Whether what comes and goes again leaves no trace in any group."""
+        kinds = [self.types.get(slot.name) for slot in self.slots]
+        is_exact = not any(kind is None or pa.types.is_floating(kind) for kind in kinds)
+        return is_exact and all(slot.kind not in ("min", "max") for slot in self.slots)
 
     @cached_property
     def _counter(self) -> str:
