@@ -179,7 +179,7 @@ class SnapshotReader(DataSourceReader):
         self.url, self.snapshot, self.table = url, snapshot, table
         self.columns = tuple(schema.fieldNames())
         self.spark_schema = schema
-        self.parts = _partition_count(options)
+        self.parts = _given_partitions(options)
         self.wanted = options.get(RANGES_OPTION)
         self.where = where
 
@@ -195,7 +195,11 @@ class SnapshotReader(DataSourceReader):
             version = graph.version(graph.resolve(f"id:{self.snapshot}").snapshot, self.table)
             schema = graph.versions.definition(version).schema
             part = scan_bounds(schema, self._ranges(schema))
-            tasks = plan_scan(graph, version, self._read_columns(), part, self.parts)
+            rows = graph.versions.tree_rows(version)
+            changed = 0 if rows.tail is None else len(rows.tail.keys)
+            most = rows.forest.count_rows(rows.root) + changed
+            parts = self.parts or _default_partitions(most)
+            tasks = plan_scan(graph, version, self._read_columns(), part, parts)
         return [InputPartition(task) for task in tasks]
 
     def _ranges(self, schema: TableSchema) -> dict[str, Ranges]:
@@ -275,10 +279,20 @@ def _where(options: Mapping[str, str], columns: pa.Schema, is_feed: bool) -> str
     return bind_condition(text, columns).text
 
 
-def _partition_count(options: Mapping[str, str]) -> int:
+_ROWS_A_TASK = 65_536
+"""A task that is worth starting: fewer rows are read in less time than Spark starts one."""
+
+
+def _default_partitions(rows: int) -> int:
+    """How many tasks read a table: two for each core, but none for a few rows only."""
+    return max(1, min(2 * (os.cpu_count() or 1), rows // _ROWS_A_TASK))
+
+
+def _given_partitions(options: Mapping[str, str]) -> int | None:
+    """How many tasks are asked for."""
     text = options.get("partitions")
     if text is None:
-        return 2 * (os.cpu_count() or 1)
+        return None
     return check_partitions(int(text) if text.isdecimal() and len(text) < 20 else text)
 
 

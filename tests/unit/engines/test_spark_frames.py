@@ -69,3 +69,10 @@ def test_other_ranges_are_frames_of_their_own() -> None:
     assert found["a"] is not found["b"]
     assert "_wanted" in found["a"].told
     assert "_wanted" not in found["b"].told
+
+
+@pytest.mark.parametrize(("rows", "most"), [(0, 1), (65_536, 1), (131_072, 2), (10**9, 2**10)])
+def test_few_rows_are_read_by_few_tasks(rows: int, most: int) -> None:
+    from livingdb.spark.source import _default_partitions
+
+    assert 1 <= _default_partitions(rows) <= most
