@@ -62,8 +62,11 @@ def _apply(graph: Graph, tx: Transaction, name: str, part: Diff) -> None:
         here = name
     places = _column_places(definition, tx.work.definition(here))
     if places is None:
+        if not len(part):
+            return
         raise InvalidData(
-            f"table {name!r}: the diff is of a table with other columns than it has here"
+            f"table {name!r}: the diff is of a table with other columns, or another key, than it "
+            "has here"
         )
     shape = tx.work.rows(here).forest.shape
     for batch in part.row_batches:

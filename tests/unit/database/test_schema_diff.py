@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import livingdb
-from livingdb.errors import MergeConflict, NotFound
+from livingdb.errors import InvalidData, MergeConflict, NotFound
 from livingdb.evolution import (
     AddColumn,
     ChangeKey,
@@ -275,3 +275,22 @@ def test_a_table_without_rows_that_differ_may_be_missing(db: livingdb.Database) 
     main.update("orders", {"id": [1], "city": ["Moss"]})
     with pytest.raises(NotFound, match="'orders'"):
         db.apply(db.diff("start", "main"), "dev")
+
+
+def test_a_diff_without_rows_asks_nothing_of_a_table(tmp_path: Path) -> None:
+    """Versions that differ, and rows that do not, fit a table with another key, too."""
+    with livingdb.create(tmp_path / "shop.ldb") as db:
+        main = db.branch("main")
+        main.create_table("t", {"id": "bigint", "n": "bigint"}, key="id")
+        main.insert("t", {"id": [1], "n": [7]})
+        start = main.head.id
+        main.update("t", {"id": [1], "n": [8]})
+        main.update("t", {"id": [1], "n": [7]})
+        same = db.diff(start, main.head.id)
+        main.update("t", {"id": [1], "n": [9]})
+        more = db.diff(start, main.head.id)
+        main.evolve(ChangeKey("t", ["n"]))
+        db.apply(same, "main")
+        assert main.table("t").to_arrow().to_pylist() == [{"id": 1, "n": 9}]
+        with pytest.raises(InvalidData, match="another key"):
+            db.apply(more, "main")
