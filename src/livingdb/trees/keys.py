@@ -43,7 +43,15 @@ MAX_KEY_BYTES = 32_768
 _SHORT_KEY_BYTES = 64
 _PADDING_BYTES = 65_536
 NULL, PRESENT = b"\0", b"\1"
-_PRESENT, _TEXT_END = pa.scalar(PRESENT), pa.scalar(b"\0\0")
+
+
+def _bytes_scalar(data: bytes) -> pa.BinaryScalar:
+    """Bytes as Arrow has them, without its conversion of Python's values, which imports pandas."""
+    offsets = pa.py_buffer(np.array([0, len(data)], np.int32))
+    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(data)])[0]
+
+
+_PRESENT, _TEXT_END = _bytes_scalar(PRESENT), _bytes_scalar(b"\0\0")
 
 
 class KeyCodec:
