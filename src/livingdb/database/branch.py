@@ -9,7 +9,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.commit.writer_turns import LARGEST_TURN_ROWS
 from livingdb.database.branch_movement import BranchMovement
 from livingdb.database.pictures import notebook_html
 from livingdb.database.snapshot import Snapshot
@@ -78,6 +77,8 @@ class Branch:
 
     def _prepared_rows(self, table: str, data: object) -> Tabular:
         """Rows to be put into a table, as far as they can be prepared before it is our turn."""
+        from livingdb.commit.writer_turns import LARGEST_TURN_ROWS
+
         given = as_tabular(data)
         if given.rows > LARGEST_TURN_ROWS:
             return given
