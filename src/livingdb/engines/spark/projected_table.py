@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from livingdb.tables.type_names import type_name
+
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["ProjectedTable", "can_exclude", "can_project", "projected_frame"]
 
@@ -111,17 +113,21 @@ def _scan(
     frame = reader.parquet(*files)
     if excluded and table.gone is not None:
         frame = frame.where(_not_among(table.key, table.gone))
-    return frame.select([_column(table, name) for name in names])
+    return frame.selectExpr(*(_column(table, name) for name in names))
 
 
-def _column(table: ProjectedTable, name: str) -> Column:
-    from pyspark.sql import functions
-
+def _column(table: ProjectedTable, name: str) -> str:
+    """A column, in Spark's SQL: a text is handed over in one go."""
     found = table.columns[name]
     if isinstance(found, str):
-        return functions.col(f"`{found}`").alias(name)
-    (field,) = _spark_schema(pa.schema([table.schema.field(name)])).fields
-    return functions.lit(found.as_py()).cast(field.dataType).alias(name)
+        return f"`{found}` AS {_quoted(name)}"
+    write = _writer(found.type)
+    value = "NULL" if write is None or not found.is_valid else write(found.as_py())
+    return f"CAST({value} AS {type_name(found.type)}) AS {_quoted(name)}"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _spark_schema(schema: pa.Schema) -> Any:
