@@ -21,6 +21,7 @@ from livingdb.catalog.connect import Place
 from livingdb.catalog.fixed_names import FixedBranches
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import NewSnapshot, SnapshotRow
+from livingdb.catalog.sql.postgres import LostRace
 from livingdb.catalog.syncs import ActiveSyncs
 from livingdb.chunks.address import Address
 from livingdb.errors import LivingDBError, Locked, NotFound
@@ -340,8 +341,9 @@ class Graph:
     ) -> list[SnapshotRow] | None:
         """Store snapshots, move heads and do what else is asked for, all at one time.
 
-        None if a head had moved meanwhile, or one of the branches that are to be `unmoved`: then
-        nothing is done.  `held` is the connection of somebody who is alone with a branch.
+        None if a head had moved meanwhile, or one of the branches that are to be `unmoved`, or the
+        catalog took it back for somebody else's sake: then nothing is done.  `held` is the
+        connection of somebody who is alone with a branch.
         """
         times = [draft.record.edge.time for draft in drafts]
         if moves or not drafts:
@@ -375,7 +377,7 @@ class Graph:
                     act(connection)
                 # Whatever becomes of the answer, what a commit may have named has to stay.
                 staging.keep()
-        except HeadMoved:
+        except (HeadMoved, LostRace):
             return None
         except LivingDBError:
             found = [self.snapshots.find(draft.address) for draft in drafts]

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from livingdb.errors import Forbidden, LivingDBError, Locked, StorageFailure
 
-__all__ = ["postgres_failure"]
+__all__ = ["LostRace", "postgres_failure"]
 
-_LOCK_STATES = ("40001", "40P01", "55P03")
+_ABORTED_STATES = ("40001", "40P01")
+_LOCK_STATES = ("55P03",)
 _READ_ONLY, _NO_PRIVILEGE = "25006", "42501"
 _FULL_STATES = ("53100", "53200")
+
+
+class LostRace(Locked):
+    """PostgreSQL took a transaction back because of another one: nothing of it was done."""
 
 
 def postgres_failure(error: BaseException | None) -> LivingDBError | None:
     """LivingDB's error for one of the driver; None if it has no word for it."""
     state = getattr(error, "sqlstate", None)
+    if state in _ABORTED_STATES:
+        return LostRace("PostgreSQL: another transaction is in the way; try again")
     if state in _LOCK_STATES:
         return Locked("PostgreSQL: another transaction is in the way; try again")
     if state == _READ_ONLY:
