@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from livingdb.database.table_files import check_format, write_rows
+from livingdb.database.table_files import check_format, put_in_place, write_rows
 from livingdb.errors import AlreadyExists, InvalidData, StorageFailure
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ def export_tables(
 ) -> Export:
     """Write tables of a snapshot into a folder, which is made, and where no such files may be.
 
-    `progress` is called with a table's name, the rows that are written and those there are.
+    If something goes wrong, none of them is left there.  `progress` is called with a table's
+    name, the rows that are written and those there are.
     """
     names = _chosen_tables(snapshot, tables)
     chosen = {name: snapshot.table(name) for name in names}
@@ -81,11 +82,16 @@ def export_tables(
     for taken in (CONTENTS, *(file_name(name, written) for name in names)):
         if (place / taken).exists():
             raise AlreadyExists(f"{place / taken} is there already: choose an empty folder")
-    made = {}
-    for name, table in chosen.items():
-        made[name] = _write_table(place, name, table, written, progress)
-    export = Export(str(place), snapshot.id, made)
-    _write_contents(place, export, chosen, written)
+    made: dict[str, ExportedTable] = {}
+    try:
+        for name, table in chosen.items():
+            made[name] = _write_table(place, name, table, written, progress)
+        export = Export(str(place), snapshot.id, made)
+        _write_contents(place, export, chosen, written)
+    except BaseException:
+        for file in (file for table in made.values() for file in table.files):
+            (place / file).unlink(missing_ok=True)
+        raise
     return export
 
 
@@ -143,7 +149,5 @@ def _write_contents(place: Path, export: Export, tables: Mapping[str, Table], wr
         "tables": described,
     }
     text = json.dumps(contents, indent=2, ensure_ascii=False)
-    try:
-        (place / CONTENTS).write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise StorageFailure(f"cannot write {place / CONTENTS}: {error.strerror}") from error
+    with put_in_place(place / CONTENTS) as beside:
+        beside.write_text(text + "\n", encoding="utf-8")

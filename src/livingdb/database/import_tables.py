@@ -65,15 +65,13 @@ def import_tables(
                 tx.work.create_table(table.name, table.definition)
                 definition = tx.work.definition(table.name)
                 if any(column.computed is not None for column in definition.schema.columns):
-                    tx.insert(table.name, _written_columns(table, definition, progress))
+                    written = _written_columns(table, definition, progress)
+                    _check_count(table, written.num_rows)
+                    tx.insert(table.name, written)
                     continue
                 rows = _rows(table, definition, progress)
                 built.append(collect_parts(url, [build_part(url, definition.to_json(), rows)]))
-                if built[-1].count != table.rows:
-                    raise InvalidData(
-                        f"{table.files[0]}: {built[-1].count:,} rows, and {CONTENTS} says "
-                        f"{table.rows:,}"
-                    )
+                _check_count(table, built[-1].count)
                 tx.replace(table.name, built[-1], is_drawn=True)
             made = tx.commit()
         except BaseException:
@@ -81,6 +79,12 @@ def import_tables(
                 drop_packs(url, parts.packs)
             raise
     return made, {table.name: table.rows for table in described}
+
+
+def _check_count(table: _Described, found: int) -> None:
+    """`InvalidData` if there are not as many rows as were exported."""
+    if found != table.rows:
+        raise InvalidData(f"{table.files[0]}: {found:,} rows, and {CONTENTS} says {table.rows:,}")
 
 
 def _contents(place: Path) -> list[_Described]:

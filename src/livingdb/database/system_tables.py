@@ -13,7 +13,7 @@ from livingdb.alerts.outbox import label_of
 from livingdb.catalog.alerts import AlertRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import InvalidData, NotFound
-from livingdb.evolution.masked_history import Telling
+from livingdb.evolution.masked_history import MessageFilter
 from livingdb.graph import ancestry as history
 from livingdb.graph.snapshot_columns import TIME, snapshot_columns
 
@@ -35,10 +35,10 @@ def system_table(database: Database, ref: str, name: str, arguments: Sequence[ob
     return make(database, ref, *arguments)
 
 
-def _telling(database: Database, ref: str) -> Telling:
+def _message_filter(database: Database, ref: str) -> MessageFilter:
     """What is told through a ref: behind a mask, not what was said of what is before it."""
     graph = database._graph
-    return Telling(graph, graph.resolve(ref).snapshot)
+    return MessageFilter(graph, graph.resolve(ref).snapshot)
 
 
 def _log(database: Database, ref: str) -> pa.Table:
@@ -61,7 +61,7 @@ def _parents(database: Database, rows: Iterable[SnapshotRow]) -> list[list[str]]
 
 
 def _branches(database: Database, ref: str) -> pa.Table:
-    graph, telling = database._graph, _telling(database, ref)
+    graph, message_filter = database._graph, _message_filter(database, ref)
     rows = graph.branches.all()
     found = graph.snapshots.get_many({row.head for row in rows})
     heads = [None if row.is_behind else found[row.head] for row in rows]
@@ -71,21 +71,25 @@ def _branches(database: Database, ref: str) -> pa.Table:
             "head": pa.array([head and head.address.hex() for head in heads], pa.string()),
             "origin": pa.array([row.origin for row in rows], pa.string()),
             "time": pa.array([row.time for row in rows], pa.int64()).cast(TIME),
-            "message": pa.array([head and telling.message(head) for head in heads], pa.string()),
+            "message": pa.array(
+                [head and message_filter.message(head) for head in heads], pa.string()
+            ),
         }
     )
 
 
 def _movements(database: Database, ref: str) -> pa.Table:
     """The log of each branch, newest first."""
-    telling = _telling(database, ref)
+    message_filter = _message_filter(database, ref)
     lines = [(branch.name, move) for branch in database.branches() for move in branch.movements()]
     texts = {
         "branch": [name for name, _ in lines],
         "snapshot": [move.snapshot.id for _, move in lines],
         "operation": [move.operation for _, move in lines],
         "author": [move.author for _, move in lines],
-        "message": [move.message if telling.tells(move.snapshot._row) else "" for _, move in lines],
+        "message": [
+            move.message if message_filter.shows(move.snapshot._row) else "" for _, move in lines
+        ],
     }
     columns = {name: pa.array(values, pa.string()) for name, values in texts.items()}
     columns["position"] = pa.array([move.position for _, move in lines], pa.int64())
@@ -97,8 +101,8 @@ def _movements(database: Database, ref: str) -> pa.Table:
 def _edges(database: Database, ref: str) -> pa.Table:
     """Every edge: a snapshot and each of its parents, and a branch and what it was cloned from."""
     graph = database._graph
-    telling = _telling(database, ref)
-    rows = telling.rows(graph.newest_snapshots())
+    message_filter = _message_filter(database, ref)
+    rows = message_filter.rows(graph.newest_snapshots())
     by_number = {row.sequence: row for row in rows}
     addresses = {row.sequence: row.address.hex() for row in rows}
     lines: list[tuple[str | int | None, ...]] = [
@@ -110,7 +114,7 @@ def _edges(database: Database, ref: str) -> pa.Table:
     lines += [
         (addresses[b.origin_head], addresses[b.origin_head], "clone", b.name,
          began[b.number].author, b.time,
-         began[b.number].message if telling.tells(by_number[b.origin_head]) else "")
+         began[b.number].message if message_filter.shows(by_number[b.origin_head]) else "")
         for b in graph.branches.all()
         if b.origin_head is not None
     ]  # fmt: skip
@@ -167,19 +171,19 @@ def _alerts(database: Database, ref: str) -> pa.Table:
 
 def _told_alerts(database: Database, ref: str) -> list[AlertRow]:
     """All alerts; behind a mask without what those say that are of branches before it."""
-    graph, telling = database._graph, _telling(database, ref)
+    graph, message_filter = database._graph, _message_filter(database, ref)
     rows = list(graph.catalog.alerts.all())
-    if telling.is_everything:
+    if message_filter.hides_nothing:
         return rows
     heads = graph.snapshots.get_many({branch.head for branch in graph.branches.all()})
-    told = {b.name for b in graph.branches.all() if telling.tells(heads[b.head])}
+    told = {b.name for b in graph.branches.all() if message_filter.shows(heads[b.head])}
     told |= {sync.name for sync in database.syncs() if sync.target in told}
     return [row if row.sync in told else replace(row, message="", details={}) for row in rows]
 
 
 def _tags(database: Database, ref: str) -> pa.Table:
-    tags, telling = database.tags(), _telling(database, ref)
-    messages = [telling.message(snapshot._row) for snapshot in tags.values()]
+    tags, message_filter = database.tags(), _message_filter(database, ref)
+    messages = [message_filter.message(snapshot._row) for snapshot in tags.values()]
     return pa.table(
         {
             "name": pa.array(list(tags), pa.string()),

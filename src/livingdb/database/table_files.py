@@ -15,7 +15,7 @@ from livingdb.errors import InvalidData, StorageFailure, Unsupported
 from livingdb.tables.batches import large_batches
 from livingdb.tables.type_names import type_name
 
-__all__ = ["FORMATS", "check_format", "read_rows", "write_rows"]
+__all__ = ["FORMATS", "check_format", "put_in_place", "read_rows", "write_rows"]
 
 FORMATS = ("parquet", "csv", "arrow")
 _ROW_GROUP = 256 << 10
@@ -38,14 +38,14 @@ def write_rows(
     path: Path, written: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> int:
     """Write rows into a file, which is there whole or not at all; its bytes."""
-    with _put_in_place(path) as beside, _writer(beside, written, schema) as writer:
+    with put_in_place(path) as beside, _writer(beside, written, schema) as writer:
         for batch in large_batches(iter(batches)):
             writer(batch)
     return os.path.getsize(path)
 
 
 @contextmanager
-def _put_in_place(path: Path) -> Iterator[Path]:
+def put_in_place(path: Path) -> Iterator[Path]:
     """A path to write to, which takes the place of another once it is written and synced."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:

@@ -14,7 +14,7 @@ from livingdb.evolution.schema_change import SchemaChange
 from livingdb.evolution.schema_history import fork_of, made_of, visible_schemas
 from livingdb.graph.graph import Graph
 
-__all__ = ["Telling", "has_mask", "is_behind_mask", "masked_columns", "remasked_columns"]
+__all__ = ["MessageFilter", "has_mask", "is_behind_mask", "masked_columns", "remasked_columns"]
 
 
 def has_mask(spec: object) -> bool:
@@ -34,7 +34,7 @@ def is_behind_mask(graph: Graph, rows: Iterable[SnapshotRow]) -> bool:
     return _beginnings_told(graph, rows) is not None
 
 
-class Telling:
+class MessageFilter:
     """What is told of snapshots through one of them: before a mask, not what was said of them.
 
     A message may be the text of a statement, with values that the mask hides.
@@ -45,11 +45,11 @@ class Telling:
         self._told = _beginnings_told(graph, [at])
 
     @property
-    def is_everything(self) -> bool:
+    def hides_nothing(self) -> bool:
         """Whether no mask is on the way to it."""
         return self._told is None
 
-    def tells(self, row: SnapshotRow) -> bool:
+    def shows(self, row: SnapshotRow) -> bool:
         """Whether it is told what was said of a snapshot."""
         if self._told is None:
             return True
@@ -57,7 +57,7 @@ class Telling:
 
     def message(self, row: SnapshotRow) -> str:
         """What was said of a snapshot, if it is told."""
-        return row.message if self.tells(row) else ""
+        return row.message if self.shows(row) else ""
 
     def rows(self, rows: Iterable[SnapshotRow]) -> list[SnapshotRow]:
         """Snapshots with what is told of them."""

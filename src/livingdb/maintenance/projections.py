@@ -20,18 +20,16 @@ __all__ = ["drop_unused_projections", "projection_problems"]
 _GRACE_SECONDS = 3_600.0  # a data frame that was made before may still read them
 
 
-def drop_unused_projections(graph: Graph) -> int:
-    """Forget the files that no head is read from; how many bytes that gives back."""
+def drop_unused_projections(graph: Graph) -> None:
+    """Forget the files that no head is read from."""
     files = ProjectionFiles(graph.place.files)
     held = files.held()
     if not held:
-        return 0
-    before = files.bytes()
+        return
     limit = time.time() - _GRACE_SECONDS
     unused = held - set(files_of_heads(graph))
     files.drop(name for name in sorted(unused) if files.written_at(name) < limit)
     files.drop_leftovers(limit)
-    return before - files.bytes()
 
 
 def projection_problems(graph: Graph) -> Iterator[tuple[str, str]]:

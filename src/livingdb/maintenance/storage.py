@@ -9,6 +9,7 @@ from pathlib import Path
 from livingdb.catalog.connect import CATALOG_FILE
 from livingdb.chunks.address import Address
 from livingdb.graph.graph import Graph
+from livingdb.graph.storage.projection_files import ProjectionFiles
 from livingdb.maintenance.reach import Trees, recipe_chunks, recipe_inputs
 from livingdb.tables.index import Version
 
@@ -36,6 +37,7 @@ class Storage:
     catalog_bytes: int
     pack_bytes: int
     journal_bytes: int
+    projection_bytes: int
     chunks: int
     packs: int
     snapshots: int
@@ -46,8 +48,8 @@ class Storage:
     def __str__(self) -> str:
         return (
             f"{self.bytes:,} bytes: {self.packs} packs with {self.pack_bytes:,}, catalog "
-            f"{self.catalog_bytes:,}; {self.chunks:,} chunks, {self.snapshots:,} snapshots, "
-            f"shared {self.sharing:.2f} times"
+            f"{self.catalog_bytes:,}, projections {self.projection_bytes:,}; {self.chunks:,} "
+            f"chunks, {self.snapshots:,} snapshots, shared {self.sharing:.2f} times"
         )
 
 
@@ -72,11 +74,13 @@ def measure_storage(graph: Graph) -> Storage:
     every = set().union(*branches.values())
     needed = sum(weigh.bytes(part) for part in branches.values())
     unique = weigh.bytes(every)
+    projection_bytes = ProjectionFiles(files).bytes()
     return Storage(
-        catalog_bytes + pack_bytes,
+        catalog_bytes + pack_bytes + projection_bytes,
         catalog_bytes,
         pack_bytes,
         journal_bytes,
+        projection_bytes,
         len(graph.store),
         len(names),
         sum(1 for _ in graph.newest_snapshots()),

@@ -24,7 +24,7 @@ __all__ = ["FeedTask", "plan_feed_tasks"]
 
 @dataclass(frozen=True)
 class FeedTask:
-    """One key range of one movement; `columns` are the table's at that time, `now` its newest."""
+    """One key range of one movement; `now` are the columns of the table as it is, as JSON."""
 
     before: ScanTask | None
     after: ScanTask | None

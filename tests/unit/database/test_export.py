@@ -165,6 +165,15 @@ def test_constraints_come_back(db: livingdb.Database, tmp_path: Path) -> None:
         }
         with pytest.raises(livingdb.errors.DuplicateValue):
             other.insert("users", {"name": ["bob"]})
+    contents = tmp_path / "out" / "tables.json"
+    said = json.loads(contents.read_text(encoding="utf-8"))
+    said["tables"]["users"]["rows"] = 1
+    contents.write_text(json.dumps(said), encoding="utf-8")
+    with (
+        livingdb.create(tmp_path / "third.ldb") as third,
+        pytest.raises(InvalidData, match=r"2 rows.* says 1"),
+    ):
+        import_tables(third.branch("main"), tmp_path / "out")
 
 
 def test_what_is_refused(db: livingdb.Database, tmp_path: Path) -> None:
@@ -186,6 +195,17 @@ def test_what_is_refused(db: livingdb.Database, tmp_path: Path) -> None:
         main.export(tmp_path / "out", ["lines"])
     with pytest.raises(NotFound, match="exported"):
         import_tables(main, tmp_path)
+
+
+def test_nothing_is_left_of_an_export_that_fails(db: livingdb.Database, tmp_path: Path) -> None:
+    def fail(name: str, done: int, total: int) -> None:
+        if name == "plain":
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        db.branch("main").export(tmp_path / "out", ["lines", "plain"], progress=fail)
+    assert list((tmp_path / "out").iterdir()) == []
+    assert db.branch("main").export(tmp_path / "out", ["lines", "plain"]).rows == 5
 
 
 @pytest.mark.parametrize("damage", ["cut", "missing", "rows", "outside", "format", "text"])

@@ -16,6 +16,7 @@ _FIGURES = (
     "catalog_bytes",
     "pack_bytes",
     "journal_bytes",
+    "projection_bytes",
     "chunks",
     "packs",
     "snapshots",

@@ -121,8 +121,8 @@ def _column(table: ProjectedTable, name: str) -> str:
     found = table.columns[name]
     if isinstance(found, str):
         return f"`{found}` AS {_quoted(name)}"
-    write = _writer(found.type)
-    value = "NULL" if write is None or not found.is_valid else write(found.as_py())
+    one = pa.chunked_array([pa.array([found.as_py()], found.type)])
+    value = _literals(one)[0] if found.is_valid else "NULL"
     return f"CAST({value} AS {type_name(found.type)}) AS {_quoted(name)}"
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import LivingDBError
-from livingdb.evolution.masked_history import Telling
+from livingdb.evolution.masked_history import MessageFilter
 from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot_columns import CHANGE_TYPES, snapshot_columns
 from livingdb.tables import ingest
@@ -54,8 +54,10 @@ def blame(graph: Graph, head: SnapshotRow, table: str, key: object, columns: boo
     else:
         found = {c.name: causes.blame(head, table, encoded, c.name) for c in cells}
     came = any(who.via.any() for who in found.values())
-    telling = Telling(graph, head)
-    parts = [_blame_table(telling, graph, named, who, name, came) for name, who in found.items()]
+    message_filter = MessageFilter(graph, head)
+    parts = [
+        _blame_table(message_filter, graph, named, who, name, came) for name, who in found.items()
+    ]
     return pa.concat_tables(parts)
 
 
@@ -110,7 +112,7 @@ def history(graph: Graph, head: SnapshotRow, table: str, key: object) -> pa.Tabl
     from livingdb.tracing.blame.row_history import history_through_changes
 
     events = history_through_changes(graph, head, table, keys)
-    rows_told = Telling(graph, head).rows(
+    rows_told = MessageFilter(graph, head).rows(
         graph.snapshots.get_many([event.snapshot for event in events]).values()
     )
     found = {row.sequence: row for row in rows_told}
@@ -136,7 +138,7 @@ def _key_rows(key: object) -> object:
 
 
 def _blame_table(
-    telling: Telling,
+    message_filter: MessageFilter,
     graph: Graph,
     keys: Mapping[str, pa.Array],
     blamed: RowBlame,
@@ -145,7 +147,7 @@ def _blame_table(
 ) -> pa.Table:
     numbers, places = np.unique(blamed.who, return_inverse=True)
     found = graph.snapshots.get_many(numbers.tolist())
-    about = snapshot_columns(telling.rows(found[number] for number in numbers.tolist()))
+    about = snapshot_columns(message_filter.rows(found[number] for number in numbers.tolist()))
     taken = pa.array(places)
     told: dict[str, pa.Array] = {}
     if column is not None:

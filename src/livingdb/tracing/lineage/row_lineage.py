@@ -13,7 +13,7 @@ import pyarrow as pa
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.derivation.find_rows import matching_rows
 from livingdb.errors import InvalidData, NotFound
-from livingdb.evolution.masked_history import Telling
+from livingdb.evolution.masked_history import MessageFilter
 from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot_columns import snapshot_columns
 from livingdb.tables.batches import flat
@@ -83,7 +83,7 @@ class Lineage(dict[str, pa.Table]):
     def commits(self) -> dict[str, pa.Table]:
         """Who gave the rows their values: for each table with a key, a snapshot for each row."""
         graph = self._search.graph
-        telling = Telling(graph, self._target.snapshot)
+        message_filter = MessageFilter(graph, self._target.snapshot)
         made: dict[str, pa.Table] = {}
         for name, parts in sorted(self._origins.items()):
             known = [o for o in parts if o.table in graph.tables(o.snapshot)]
@@ -91,7 +91,7 @@ class Lineage(dict[str, pa.Table]):
                 keys = parts[0].source.schema.key
                 shown = [self._shown_columns(origin, keys) for origin in known]
                 pairs = zip(known, shown, strict=True)
-                blamed = [_blame_rows(graph, telling, *pair) for pair in pairs]
+                blamed = [_blame_rows(graph, message_filter, *pair) for pair in pairs]
                 made[name] = pa.concat_tables(blamed)
         return made
 
@@ -183,7 +183,9 @@ def _key_values(rows: RowSet, key: object, name: str) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=list(given))
 
 
-def _blame_rows(graph: Graph, telling: Telling, origin: Origin, shown: list[str]) -> pa.Table:
+def _blame_rows(
+    graph: Graph, message_filter: MessageFilter, origin: Origin, shown: list[str]
+) -> pa.Table:
     """Who gave rows their values; of their keys, the columns that are shown."""
     rows = origin.source
     key = list(rows.schema.key)
@@ -192,7 +194,7 @@ def _blame_rows(graph: Graph, telling: Telling, origin: Origin, shown: list[str]
     who = Causes(graph).blame(origin.snapshot, origin.table, encoded[order]).who
     numbers, places = np.unique(who, return_inverse=True)
     found = graph.snapshots.get_many(numbers.tolist())
-    about = snapshot_columns(telling.rows(found[number] for number in numbers.tolist()))
+    about = snapshot_columns(message_filter.rows(found[number] for number in numbers.tolist()))
     told = {name: values.take(pa.array(places)) for name, values in about.items()}
     keys = origin.rows.select(shown).take(pa.array(order))
     return pa.table([*keys.columns, *told.values()], [*shown, *free_names(told, shown)])

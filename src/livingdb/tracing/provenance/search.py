@@ -16,7 +16,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.derivation.view import View
 from livingdb.errors import LivingDBError
-from livingdb.evolution.masked_history import Telling
+from livingdb.evolution.masked_history import MessageFilter
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.ancestry import first_parents
 from livingdb.graph.edge_ends import AT, source_names
@@ -54,7 +54,7 @@ class _Draft:
 class _Search:
     def __init__(self, graph: Graph, asked: SnapshotRow, branch: BranchRow | None):
         self._graph = graph
-        self._telling = Telling(graph, asked)
+        self._message_filter = MessageFilter(graph, asked)
         self._causes = Causes(graph)
         self._heads: dict[int, list[str]] = {}
         self._tags: dict[int, list[str]] = {}
@@ -171,7 +171,7 @@ class _Search:
             edge.operation,
             row.author,
             to_datetime(row.time),
-            self._telling.message(row),
+            self._message_filter.message(row),
             role,
             tuple(self._heads.get(row.sequence, ())),
             tuple(self._tags.get(row.sequence, ())),
