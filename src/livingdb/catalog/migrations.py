@@ -177,6 +177,7 @@ def _add_steps_and_digests(connection: Connection) -> None:
     schema.course.create(connection)
     schema.step.create(connection)
     _add_runs_of_deltas(connection)
+    _add_keeping(connection)
     known = inspect(connection)
     for rows in sealed_tables(schema.metadata.sorted_tables):
         there = {found["name"] for found in known.get_columns(rows.table.name)}
@@ -190,6 +191,21 @@ def _add_runs_of_deltas(connection: Connection) -> None:
     schema.delta_run.create(connection, checkfirst=True)
 
 
+def _add_keeping(connection: Connection) -> None:
+    """What is kept, forgotten, erased, copied and looked after."""
+    for table in (
+        schema.dropped_branch,
+        schema.forgotten_snapshot,
+        schema.forgotten_version,
+        schema.lease,
+        schema.erasure,
+        schema.redaction,
+        schema.outside_copy,
+        schema.job,
+    ):
+        table.create(connection, checkfirst=True)
+
+
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     1: _add_syncs,
     2: _add_runs,
@@ -198,6 +214,7 @@ MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     5: _add_counters,
     6: _add_steps_and_digests,
     7: _add_runs_of_deltas,
+    8: _add_keeping,
 }
 """What brings a catalog from one schema version to the next."""
 

@@ -38,13 +38,21 @@ __all__ = [
     "counter",
     "course",
     "delta_run",
+    "dropped_branch",
+    "erasure",
+    "forgotten_snapshot",
+    "forgotten_version",
     "former_name",
+    "job",
     "label",
+    "lease",
     "materialization",
     "meta",
     "metadata",
     "outbox",
+    "outside_copy",
     "pack",
+    "redaction",
     "retired",
     "run",
     "snapshot",
@@ -58,7 +66,7 @@ __all__ = [
     "watch",
 ]
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 metadata = MetaData()
 _Number = BigInteger().with_variant(Integer, "sqlite")
@@ -360,3 +368,93 @@ delta_run = Table(
 )
 
 Index("materialization_by_origin", materialization.c.origin, materialization.c.depth)
+
+dropped_branch = Table(
+    "dropped_branch",
+    metadata,
+    Column("number", _Number, primary_key=True),
+    Column("id", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("head", _Number, nullable=False),
+    Column("time", _Number, nullable=False),
+    _digest(),
+)
+
+forgotten_snapshot = Table(
+    "forgotten_snapshot",
+    metadata,
+    Column("sequence", _Number, primary_key=True),
+    Column("time", _Number, nullable=False),
+    Column("reason", Text, nullable=False),
+    _digest(),
+)
+
+forgotten_version = Table(
+    "forgotten_version",
+    metadata,
+    Column("address", _Address, primary_key=True),
+    _digest(),
+    sqlite_with_rowid=False,
+)
+
+lease = Table(
+    "lease",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("snapshot", _Number, nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("began", _Number, nullable=False),
+    Column("until", _Number, nullable=False),
+    _digest(),
+)
+
+erasure = Table(
+    "erasure",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("table", Text, nullable=False),
+    Column("time", _Number, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("details", Text, nullable=False),
+    _digest(),
+    sqlite_autoincrement=True,
+)
+
+redaction = Table(
+    "redaction",
+    metadata,
+    Column("old", _Address, primary_key=True),
+    Column("new", _Address, nullable=False),
+    Column("erasure", _Number, nullable=False),
+    _digest(),
+    sqlite_with_rowid=False,
+)
+
+outside_copy = Table(
+    "outside_copy",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("kind", Text, nullable=False),
+    Column("place", Text, nullable=False),
+    Column("snapshot", _Number, nullable=False),
+    Column("time", _Number, nullable=False),
+    Column("details", Text, nullable=False),
+    _digest(),
+    sqlite_autoincrement=True,
+)
+
+job = Table(
+    "job",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("began", _Number, nullable=False),
+    Column("ended", _Number, nullable=False),
+    Column("due", _Number, nullable=False),
+    Column("progress", Text, nullable=False),
+    Column("error", Text, nullable=False),
+    Column("details", Text, nullable=False),
+    _digest(),
+)
