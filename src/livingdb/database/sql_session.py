@@ -8,13 +8,14 @@ import pyarrow as pa
 
 from livingdb.database.run_statement import own_name
 from livingdb.errors import NotFound, RuleViolation
-from livingdb.sql.database_statements import DatabaseStatement, parse_database_statement
+from livingdb.sql.database_statements import parse_database_statement
 from livingdb.sql.result import Result
 
 if TYPE_CHECKING:
     from livingdb.database.branch import Branch
     from livingdb.database.database import Database
     from livingdb.database.transaction import Transaction
+    from livingdb.sql.parameters import Parameters
 
 __all__ = ["SqlSession"]
 
@@ -36,30 +37,37 @@ class SqlSession:
         """Whether a transaction is open."""
         return self._open is not None
 
-    def execute(self, text: str, *, message: str = "") -> Result:
+    @property
+    def transaction(self) -> Transaction | None:
+        """The transaction that is open."""
+        return self._open
+
+    def begin(self, isolation: str = "snapshot", message: str = "") -> Transaction:
+        """Open a transaction on the branch."""
+        if self._open is not None:
+            raise RuleViolation("a transaction is open already: COMMIT or ROLLBACK ends it")
+        self._open = self.branch.transaction(message, isolation=isolation)
+        return self._open
+
+    def execute(self, text: str, parameters: Parameters = None, *, message: str = "") -> Result:
         """Run one statement."""
         statement = parse_database_statement(text)
         if statement is not None and statement.action == "BEGIN":
-            return self._begin(statement, message)
+            self.begin(statement.argument or "snapshot", message)
+            return Result(pa.table({}))
         if statement is not None and statement.action in ("COMMIT", "ROLLBACK"):
             return self._end(statement.action)
         if statement is not None and statement.action == "USE BRANCH":
             return self._use(statement.name)
         if self._open is not None:
-            return self._open.sql(text)
-        return self.branch.sql(text, message=message)
+            return self._open.sql(text, parameters)
+        return self.branch.sql(text, parameters, message=message)
 
     def close(self) -> None:
         """Let go of what was not committed."""
         if self._open is not None:
             self._open.rollback()
             self._open = None
-
-    def _begin(self, statement: DatabaseStatement, message: str) -> Result:
-        if self._open is not None:
-            raise RuleViolation("a transaction is open already: COMMIT or ROLLBACK ends it")
-        self._open = self.branch.transaction(message, isolation=statement.argument or "snapshot")
-        return Result(pa.table({}))
 
     def _end(self, action: str) -> Result:
         if self._open is None:
