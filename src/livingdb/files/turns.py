@@ -37,6 +37,28 @@ class Turns:
         self._local = threading.local()
 
     @contextmanager
+    def alone(self, name: str) -> Iterator[bool]:
+        """Whether nobody else does what has that name at the moment; nobody waits for it."""
+        file = None
+        try:
+            if _HAS_LOCKS:
+                with suppress(OSError):
+                    file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            if file is None:
+                yield True
+                return
+            try:
+                place = (_QUEUES + 1) * _NUMBERS + _queue_of(name)
+                _lock(file, fcntl.F_OFD_SETLK, fcntl.F_WRLCK, place, 1)
+            except OSError:
+                yield False
+            else:
+                yield True
+        finally:
+            if file is not None:
+                os.close(file)
+
+    @contextmanager
     def take(self, name: str) -> Iterator[bool]:
         """Be the one whose turn it is among those who take one of a name.
 

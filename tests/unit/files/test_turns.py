@@ -139,3 +139,21 @@ def test_who_takes_long_is_not_waited_for_for_ever(path: Path) -> None:
 def test_where_no_file_can_be_made_everybody_goes_on(tmp_path: Path) -> None:
     with Turns(tmp_path / "none" / "turns").take("orders") as others:
         assert others
+
+
+def test_what_somebody_does_already_is_left_to_them(tmp_path):
+    one, other = Turns(tmp_path / "turns"), Turns(tmp_path / "turns")
+    with one.alone("drain") as is_first:
+        assert is_first
+        with other.alone("drain") as is_second, other.alone("fold") as is_alone:
+            assert not is_second
+            assert is_alone
+        with other.take("main"):
+            pass  # those who wait for turns do not notice
+    with other.alone("drain") as is_alone:
+        assert is_alone
+
+
+def test_without_locks_everybody_is_alone(tmp_path):
+    with Turns(tmp_path / "no" / "such" / "folder").alone("drain") as is_alone:
+        assert is_alone

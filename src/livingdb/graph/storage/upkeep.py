@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from threading import RLock
 from typing import TYPE_CHECKING
 
@@ -148,17 +148,24 @@ class Upkeep:
                 unindexed, self._unindexed = self._unindexed, []
             for version in (*made, *waiting):
                 if graph.versions.is_fold_due(version):
-                    self.fold(version)
+                    with self._alone(f"fold {version.origin.hex()}") as is_alone:
+                        if is_alone:
+                            self.fold(version)
                 elif graph.versions.is_run_due(version):
                     self.save_run(version)
             for version in (*made, *waiting, *unindexed):
                 graph.versions.uniques.ensure(version)
             self.save_indexes()
         if self._journal_bytes > JOURNAL_LIMIT_BYTES // 4:
-            with suppress(LivingDBError), self._folding:
-                if graph.store.journal.size_bytes() > JOURNAL_LIMIT_BYTES:
+            with suppress(LivingDBError), self._folding, self._alone("drain") as is_alone:
+                if is_alone and graph.store.journal.size_bytes() > JOURNAL_LIMIT_BYTES:
                     drain_journal(graph.store)
                 self._journal_bytes = 0
+
+    def _alone(self, name: str) -> AbstractContextManager[bool]:
+        """Whether no other process does that at the moment: it need not be done twice."""
+        turns = self._graph.place.turns
+        return nullcontext(True) if turns is None else turns.alone(name)
 
     def save_run(self, version: Version) -> None:
         """Write down the run that a version is to have, if it is worth it."""
