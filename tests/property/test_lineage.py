@@ -54,6 +54,12 @@ def test_every_shape(query: str, seed: int) -> None:
     check_laws(query, some_tables(seed, 7), 6)
 
 
+def test_tables_and_joins_in_parentheses() -> None:
+    for joined in ("(t JOIN u ON (t.u) = ((u.u)))", "(t) LEFT JOIN (u) ON (t.u = u.u)"):
+        query = f"SELECT t.id, (u.v) AS v FROM {joined} WHERE ((t.x > 0))"
+        assert check_laws(query, some_tables(1, 7), 6) > 0
+
+
 @quick
 @given(contents(), st.lists(st.sampled_from(_MORE_SHAPES), min_size=3, max_size=6, unique=True))
 def test_shapes_over_any_rows(rows: dict[str, list[dict[str, Any]]], queries: list[str]) -> None:

@@ -13,6 +13,8 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from livingdb.derivation.compiler import parentheses
+
 __all__ = [
     "Untraceable",
     "has_aggregate",
@@ -36,7 +38,7 @@ def normalize_query(query: exp.Query, schemas: Mapping[str, pa.Schema]) -> exp.Q
     """The query with every name spelled out; `Untraceable` if that cannot be done."""
     from sqlglot.optimizer.qualify import qualify
 
-    made = query.copy()
+    made = parentheses.without_parentheses(query)
     _inline_ctes(made)
     known: dict[str, object] = {
         name: {field.name: "unknown" for field in schema} for name, schema in schemas.items()
