@@ -20,6 +20,7 @@ from livingdb.catalog.former_names import FormerNames
 from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.journal import Journal
 from livingdb.catalog.labels import Labels
+from livingdb.catalog.merge_requests import MergeRequests
 from livingdb.catalog.migrations import DATABASE, DEFAULT_BRANCH, create_schema, migrate
 from livingdb.catalog.outbox import Outbox
 from livingdb.catalog.packs import Packs
@@ -63,6 +64,7 @@ class Catalog:
         self.outbox = Outbox(queries)
         self.watches = Watches(queries)
         self.labels = Labels(queries)
+        self.merge_requests = MergeRequests(queries)
         self.branches = Branches(queries)
         self.steps = Steps(queries)
         self.former_names = FormerNames(queries)

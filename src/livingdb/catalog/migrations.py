@@ -192,7 +192,7 @@ def _add_runs_of_deltas(connection: Connection) -> None:
 
 
 def _add_keeping(connection: Connection) -> None:
-    """What is kept, forgotten, erased, copied and looked after."""
+    """What is kept, forgotten, erased, copied, looked after and asked to be merged."""
     for table in (
         schema.dropped_branch,
         schema.forgotten_snapshot,
@@ -202,6 +202,9 @@ def _add_keeping(connection: Connection) -> None:
         schema.redaction,
         schema.outside_copy,
         schema.job,
+        schema.merge_request,
+        schema.merge_event,
+        schema.merge_rule,
     ):
         table.create(connection, checkfirst=True)
 

@@ -47,6 +47,9 @@ __all__ = [
     "label",
     "lease",
     "materialization",
+    "merge_event",
+    "merge_request",
+    "merge_rule",
     "meta",
     "metadata",
     "outbox",
@@ -456,5 +459,48 @@ job = Table(
     Column("progress", Text, nullable=False),
     Column("error", Text, nullable=False),
     Column("details", Text, nullable=False),
+    _digest(),
+)
+
+merge_request = Table(
+    "merge_request",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("source", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("time", _Number, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("snapshot", _Number),
+    Column("details", Text, nullable=False),
+    _digest(),
+    sqlite_autoincrement=True,
+)
+
+Index("merge_request_by_state", merge_request.c.state, merge_request.c.number)
+
+merge_event = Table(
+    "merge_event",
+    metadata,
+    Column("id", _Number, primary_key=True, autoincrement=True),
+    Column("request", _Number, nullable=False),
+    Column("time", _Number, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("head", Text, nullable=False),
+    _digest(),
+    sqlite_autoincrement=True,
+)
+
+Index("merge_event_by_request", merge_event.c.request, merge_event.c.id)
+
+merge_rule = Table(
+    "merge_rule",
+    metadata,
+    Column("branch", Text, primary_key=True),
+    Column("spec", Text, nullable=False),
     _digest(),
 )

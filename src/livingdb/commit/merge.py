@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -31,6 +31,7 @@ from livingdb.tables.index import Version
 __all__ = [
     "MergeOptions",
     "Preview",
+    "RequestedMerge",
     "SchemaKept",
     "conflict_tables",
     "keeps_schema",
@@ -56,6 +57,18 @@ class MergeOptions:
         check_policy(self.on_conflict, self.granularity)
 
 
+class RequestedMerge(Protocol):
+    """What a merge request has to say in a merge."""
+
+    def check(self, target: BranchRow, theirs: SnapshotRow) -> None:
+        """`RuleViolation` unless what is merged is what was asked for, and may be."""
+        ...
+
+    def added_to(self, proposal: Proposal) -> Proposal:
+        """The proposal of the merge, with what becomes of the request."""
+        ...
+
+
 def merge(
     pipeline: Pipeline,
     source: str,
@@ -63,10 +76,12 @@ def merge(
     options: MergeOptions,
     author: str,
     message: str,
+    request: RequestedMerge | None = None,
 ) -> SnapshotRow:
     """Put what the source changed on a branch; where the branch then stands.
 
-    A branch in two-way syncs first gets the schema changes alone: its present schema is kept as a
+    With a `request` it goes through only as that says, and always as a merge of its own.  A branch
+    in two-way syncs first gets the schema changes alone: its present schema is kept as a
     hidden branch, between it and those that it is in step with.
     """
     graph = pipeline.graph
@@ -86,6 +101,8 @@ def merge(
         if other is not None:
             check_writable(syncs, other)
         is_free = not any(is_synced(syncs, moved) for moved in (branch, other) if moved is not None)
+        if request is not None:
+            request.check(branch, theirs)
         if is_ancestor(graph.snapshots, theirs, ours):
             if other is None or other.head == branch.head:
                 return ours
@@ -94,9 +111,10 @@ def merge(
         if options.fast_forward and is_free and is_ancestor(graph.snapshots, ours, theirs):
             return Proposal(moves=[HeadMove(branch, theirs, "merge")])
         moves = (branch,) if other is None else (branch, other)
-        return _merge_heads(
+        proposal = _merge_heads(
             pipeline, moves, ours, theirs, (source, options), author, text, attempt.staging
         )
+        return proposal if request is None else request.added_to(proposal)
 
     text = message or f"merge {source} into {into}"
     try:

@@ -16,10 +16,12 @@ from livingdb.graph.refs import ResolvedRef
 from livingdb.graph.rules import Write, check_write
 
 if TYPE_CHECKING:
+    from livingdb.commit.merge_request import MergeRule
     from livingdb.commit.pipeline import Pipeline
     from livingdb.database.branch import Branch
     from livingdb.database.database import Database
     from livingdb.database.diff import Diff, SnapshotDiff, Summary
+    from livingdb.database.merge_request import MergeRequest
     from livingdb.evolution.schema_change import SchemaChange
 
 __all__ = ["Comparing", "MergePreview"]
@@ -166,6 +168,48 @@ class Comparing(ABC):
         return MergePreview(
             conflicts, changes, clashes, looked.fast_forward, tuple(looked.schema_changes)
         )
+
+    # --- merge requests ----------------------------------------------------------------------
+
+    def request_merge(
+        self,
+        source: object,
+        into: object,
+        title: str = "",
+        description: str = "",
+        author: str | None = None,
+    ) -> MergeRequest:
+        """Ask others to look at a branch before it is merged into another."""
+        from livingdb.database.merge_request import request_merge
+
+        return request_merge(cast("Database", self), source, into, title, description, author)
+
+    def merge_requests(self, state: str | None = None) -> list[MergeRequest]:
+        """Merge requests, newest first; `state`: open, merged or closed."""
+        from livingdb.database.merge_request import every_merge_request
+
+        return every_merge_request(cast("Database", self), state)
+
+    def merge_request(self, number: int) -> MergeRequest:
+        """The merge request of that number."""
+        from livingdb.database.merge_request import find_merge_request
+
+        return find_merge_request(cast("Database", self), number)
+
+    def merge_rule(self, branch: object) -> MergeRule:
+        """What a branch asks of merge requests that lead to it."""
+        from livingdb.database.merge_request import merge_rule
+
+        return merge_rule(cast("Database", self), branch)
+
+    def set_merge_rule(self, branch: object, approvals: int = 0, checks: Any = ()) -> None:
+        """Let a branch ask for so many approvals, of others than who asks, and for conditions.
+
+        A condition whose action is "warn" is told of and stops nothing.
+        """
+        from livingdb.database.merge_request import set_merge_rule
+
+        set_merge_rule(cast("Database", self), branch, approvals, checks)
 
 
 def _ref(given: object) -> str:
