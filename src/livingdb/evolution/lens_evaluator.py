@@ -161,13 +161,18 @@ def _mapped_rows(
 
 
 def _carried_tail(source: RowSet, forest: MappedForest) -> Delta | None:
-    """The changes over rows that are mapped, as changes over what they are mapped to."""
+    """The changes over rows that are mapped, as changes over what they are mapped to.
+
+    Keys are mapped to themselves: rows that are gone have theirs, too.
+    """
     if source.tail is None:
         return None
     keys, count = source.tail.keys, len(forest.grouping.types)
     found, columns = forest.seek_many(source.root, keys, range(count))
-    spread = None if found.all() else pa.array(np.cumsum(found) - 1, mask=~found)
-    columns = columns if spread is None else [column.take(spread) for column in columns]
+    if not found.all():
+        spread = pa.array(np.cumsum(found) - 1, mask=~found)
+        own = source.tail.columns[: forest.shape.key_count]
+        columns = [*own, *(column.take(spread) for column in columns[len(own) :])]
     ops = np.where(found, UPSERT, DELETE).astype(np.int8)
     return Delta(forest.shape, keys, ops, tuple(columns), (None,) * count)
 
