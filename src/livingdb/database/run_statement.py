@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from livingdb.database.snapshot import Snapshot
-from livingdb.errors import NotFound, Unsupported
+from livingdb.errors import InvalidData, NotFound, Unsupported
 from livingdb.sql.database_statements import SESSION_ACTIONS, DatabaseStatement
 from livingdb.tables.letter_case import check_clear, find_alike
 
@@ -41,6 +41,8 @@ def run_statement(
     if action == "MERGE BRANCH":
         source, target = (_branch(database, each) for each in (name, str(said)))
         return database.merge(source, target, message=message, author=author)
+    if action.endswith(" REQUEST"):
+        return _request(database, statement, author)
     if action == "REFRESH VIEW":
         made = database.refresh(_branch(database, name, "view"))
         return made.snapshot
@@ -60,6 +62,32 @@ def _drop(database: Database, statement: DatabaseStatement) -> None:
         database.drop_branch(found)
     else:
         database.drop_tag(found)
+
+
+def _request(
+    database: Database, statement: DatabaseStatement, author: str | None
+) -> Snapshot | None:
+    """Ask for a merge, or do something with what was asked for."""
+    if statement.action == "CREATE MERGE REQUEST":
+        source, target = (
+            _branch(database, each) for each in (statement.name, str(statement.argument))
+        )
+        database.request_merge(source, target, statement.text, author=author)
+        return None
+    if not statement.name.isdecimal():
+        raise InvalidData(f"{statement.name!r}: merge requests have numbers; SHOW MERGE REQUESTS")
+    found = database.merge_request(int(statement.name))
+    if statement.action == "MERGE REQUEST":
+        return found.merge(by=author)
+    if statement.action == "COMMENT REQUEST":
+        found.comment(statement.text, by=author)
+    elif statement.action == "APPROVE REQUEST":
+        found.approve(by=author)
+    elif statement.action == "CLOSE REQUEST":
+        found.close(by=author)
+    else:
+        found.reopen(by=author)
+    return None
 
 
 def _alter_sync(database: Database, statement: DatabaseStatement, author: str | None) -> None:

@@ -181,6 +181,38 @@ def _told_alerts(database: Database, ref: str) -> list[AlertRow]:
     return [row if row.sync in told else replace(row, message="", details={}) for row in rows]
 
 
+def _merge_requests(database: Database, ref: str) -> pa.Table:
+    """All merge requests; behind a mask without what those say that are of branches before it."""
+    graph, message_filter = database._graph, _message_filter(database, ref)
+    found = database.merge_requests()
+    heads = {b.name: graph.snapshots.at(b.head) for b in graph.branches.all() if not b.is_behind}
+
+    def is_told(name: str) -> bool:
+        return name in heads and message_filter.shows(heads[name])
+
+    told = [
+        message_filter.hides_nothing or (is_told(one.source) and is_told(one.target))
+        for one in found
+    ]
+    rows = [one._row for one in found]
+    texts = {
+        name: [getattr(row, name) if shown else "" for row, shown in zip(rows, told, strict=True)]
+        for name in ("title", "description", "author")
+    }
+    merged = [one.snapshot for one in found]
+    return pa.table(
+        {
+            "number": pa.array([row.number for row in rows], pa.int64()),
+            "time": pa.array([row.time for row in rows], pa.int64()).cast(TIME),
+            "source": pa.array([one.source for one in found], pa.string()),
+            "target": pa.array([one.target for one in found], pa.string()),
+            **{name: pa.array(values, pa.string()) for name, values in texts.items()},
+            "state": pa.array([row.state for row in rows], pa.string()),
+            "snapshot": pa.array([None if one is None else one.id for one in merged], pa.string()),
+        }
+    )
+
+
 def _tags(database: Database, ref: str) -> pa.Table:
     tags, message_filter = database.tags(), _message_filter(database, ref)
     messages = [message_filter.message(snapshot._row) for snapshot in tags.values()]
@@ -271,6 +303,7 @@ _TABLES: dict[str, tuple[Callable[..., pa.Table], int, int]] = {
     "blame": (_blame, 1, 1),
     "history": (_history, 1, 2),
     "alerts": (_alerts, 0, 0),
+    "merge_requests": (_merge_requests, 0, 0),
     "outbox": (_outbox, 0, 0),
     "watches": (_watches, 0, 0),
 }

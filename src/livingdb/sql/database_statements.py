@@ -3,6 +3,8 @@
 CREATE BRANCH b [FROM ref]      DROP BRANCH [IF EXISTS] b    MERGE BRANCH a INTO b
 CREATE TAG t [AT ref]           DROP TAG [IF EXISTS] t       USE BRANCH b
 REFRESH VIEW v                  ALTER SYNC s DETACH | REATTACH | RESUME | SET WHEN 'every 1 hour'
+CREATE MERGE REQUEST a INTO b [TITLE 'text']
+ALTER MERGE REQUEST 7 APPROVE | COMMENT 'text' | CLOSE | REOPEN | MERGE
 BEGIN [TRANSACTION] [ISOLATION LEVEL SNAPSHOT | SERIALIZABLE]      COMMIT      ROLLBACK
 """
 
@@ -17,7 +19,7 @@ from livingdb.sql.parse import tokenize
 __all__ = ["SESSION_ACTIONS", "DatabaseStatement", "parse_database_statement"]
 
 _MAY_BE = re.compile(
-    r"\b(?:branch|tag|sync|refresh|use|begin|start|commit|rollback)\b", re.IGNORECASE
+    r"\b(?:branch|tag|sync|request|refresh|use|begin|start|commit|rollback)\b", re.IGNORECASE
 )
 """Most texts are queries, and need not be read for their first words."""
 SESSION_ACTIONS = ("BEGIN", "COMMIT", "ROLLBACK", "USE BRANCH")
@@ -31,6 +33,10 @@ _FORMS = {
     "DROP TAG": "write DROP TAG [IF EXISTS] name",
     "REFRESH VIEW": "write REFRESH VIEW name",
     "ALTER SYNC": "write ALTER SYNC name DETACH | REATTACH | RESUME | SET WHEN 'every 1 hour'",
+    "CREATE MERGE": "write CREATE MERGE REQUEST name INTO name [TITLE 'text']",
+    "ALTER MERGE": (
+        "write ALTER MERGE REQUEST number APPROVE | COMMENT 'text' | CLOSE | REOPEN | MERGE"
+    ),
     "BEGIN": "write BEGIN [TRANSACTION] [ISOLATION LEVEL SNAPSHOT | SERIALIZABLE]",
     "COMMIT": "write COMMIT [TRANSACTION]",
     "ROLLBACK": "write ROLLBACK [TRANSACTION]",
@@ -43,13 +49,14 @@ _OTHERS = {"REFRESH": "REFRESH VIEW", "USE": "USE BRANCH", "START": "BEGIN"}
 class DatabaseStatement:
     """What is to be done, with what, and what more was said: a ref, a branch, a time, a level.
 
-    An action is one of the words above; ALTER SYNC has its own last word.
+    An action is one of the words above; those of ALTER are its last word and what it is about.
     """
 
     action: str
     name: str = ""
     argument: str | None = None
     if_exists: bool = False
+    text: str = ""
 
 
 def parse_database_statement(text: object) -> DatabaseStatement | None:
@@ -65,11 +72,15 @@ def parse_database_statement(text: object) -> DatabaseStatement | None:
     reader = ClauseReader(text, "")
     form = _FORMS[action]
     words = ("START", "TRANSACTION") if tokens[0] == "START" else tuple(action.split())
+    if action.endswith(" MERGE"):
+        words = (*words, "REQUEST")
     if not reader.take(*words):
         raise reader.unsupported("this is not possible", form)
     reader.title = action
     reader.begin_clause()
-    if " " in action:
+    if action.endswith(" MERGE"):
+        found = _about_a_request(reader, action, form)
+    elif " " in action:
         found = _about_a_name(reader, action, form)
     else:
         found = _about_a_transaction(reader, action, form)
@@ -103,6 +114,21 @@ def _alter_sync(reader: ClauseReader, name: str, form: str) -> DatabaseStatement
     while not reader.is_done:  # every 1 hour, without quotes
         when.append(_value(reader, "when it runs", form))
     return DatabaseStatement("SET SYNC WHEN", name, " ".join(when))
+
+
+def _about_a_request(reader: ClauseReader, action: str, form: str) -> DatabaseStatement:
+    if action == "CREATE MERGE":
+        source = _value(reader, "the branch", form)
+        reader.expect("INTO", instead=form)
+        target = _value(reader, "the branch to merge into", form)
+        text = _value(reader, "the title", form) if reader.take("TITLE") else ""
+        return DatabaseStatement("CREATE MERGE REQUEST", source, target, text=text)
+    number = _value(reader, "the number", form)
+    word = reader.take_one("APPROVE", "COMMENT", "CLOSE", "REOPEN", "MERGE")
+    if word is None:
+        raise reader.unknown(form)
+    text = _value(reader, "the comment", form) if word == "COMMENT" else ""
+    return DatabaseStatement(f"{word} REQUEST", number, text=text)
 
 
 def _about_a_transaction(reader: ClauseReader, action: str, form: str) -> DatabaseStatement:

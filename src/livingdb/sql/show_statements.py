@@ -15,7 +15,9 @@ __all__ = ["DescribeStatement", "ExplainStatement", "ShowStatement", "parse_show
 
 _MAY_SHOW = re.compile(r"\b(?:show|desc|describe|explain)\b", re.IGNORECASE)
 _SHOWN = ("TABLES", "VIEWS", "BRANCHES", "TAGS", "SYNCS", "ALERTS")
-_FORM = f"write SHOW {' | '.join(_SHOWN)} [LIKE 'pattern']"
+_FORM = f"write SHOW {' | '.join(_SHOWN)} | MERGE REQUESTS [LIKE 'pattern']"
+_NAMES = {"alerts": "sync", "merge_requests": "title"}
+"""What patterns are for, where there is no `name`."""
 _DESCRIBE_FORM = "write DESCRIBE [TABLE] [EXTENDED] name"
 _EXPLAIN_FORM = "write EXPLAIN SELECT …"
 _EXPLAIN_WORDS = ("ANALYZE", "CODEGEN", "COST", "EXTENDED", "FORMATTED", "LOGICAL", "VERBOSE")
@@ -29,12 +31,15 @@ class ShowStatement:
     pattern: str | None = None
 
     def select(self, rows: pa.Table) -> pa.Table:
-        """The rows whose name matches, without regard to case; alerts have that of their sync."""
+        """The rows whose name matches, without regard to case; alerts have that of their sync.
+
+        Merge requests are found by their titles.
+        """
         if self.pattern is None:
             return rows
         parts = (re.escape(part.strip()).replace(r"\*", ".*") for part in self.pattern.split("|"))
         wanted = re.compile("|".join(f"(?:{part})" for part in parts), re.IGNORECASE)
-        names = rows.column("sync" if self.what == "alerts" else "name").to_pylist()
+        names = rows.column(_NAMES.get(self.what, "name")).to_pylist()
         is_wanted = [wanted.fullmatch(name) is not None for name in names]
         return rows.filter(pa.array(is_wanted, pa.bool_()))
 
@@ -75,7 +80,8 @@ def parse_show_statement(text: object) -> Shown | None:
 
 
 def _show(reader: TokenReader) -> ShowStatement:
-    what = reader.take_one(*_SHOWN)
+    is_requests = reader.take("MERGE", "REQUESTS")
+    what = "MERGE_REQUESTS" if is_requests else reader.take_one(*_SHOWN)
     if what is None:
         raise Unsupported(f"SHOW {reader.rest[:40]} is not possible; {_FORM}")
     if reader.is_done:

@@ -183,3 +183,31 @@ def test_a_read_only_target_and_a_read_only_database(db, tmp_path):
             seen.comment("hello")
     request.merge()
     assert len(db.branch("copy").table("orders")) == 11
+
+
+def test_in_sql(db):
+    main = db.branch("main")
+    main.sql("CREATE MERGE REQUEST dev INTO main TITLE 'two orders'")
+    shown = main.sql("SHOW MERGE REQUESTS LIKE 'two*'").to_arrow().to_pylist()
+    assert [(row["number"], row["title"], row["state"]) for row in shown] == [
+        (1, "two orders", "open")
+    ]
+    main.sql("ALTER MERGE REQUEST 1 COMMENT 'why not'")
+    main.sql("ALTER MERGE REQUEST 1 APPROVE", author="bob")
+    main.sql("ALTER MERGE REQUEST 1 CLOSE")
+    main.sql("ALTER MERGE REQUEST 1 REOPEN")
+    kinds = [note.kind for note in db.merge_request(1).notes]
+    assert kinds == ["comment", "approve", "close", "reopen"]
+    merged = main.sql("ALTER MERGE REQUEST 1 MERGE").snapshot
+    assert merged == main.head
+    rows = main.sql("SELECT state, snapshot FROM livingdb.merge_requests").to_arrow().to_pylist()
+    assert rows == [{"state": "merged", "snapshot": merged.id}]
+    for wrong in (
+        "CREATE MERGE REQUEST dev",
+        "CREATE MERGE REQUEST dev INTO main BECAUSE 'so'",
+        "ALTER MERGE REQUEST 1 IGNORE",
+        "ALTER MERGE REQUEST one APPROVE",
+        "CREATE MERGE dev INTO main",
+    ):
+        with pytest.raises((livingdb.InvalidData, livingdb.Unsupported)):
+            main.sql(wrong)

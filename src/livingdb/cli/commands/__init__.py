@@ -17,6 +17,7 @@ COMMANDS = (
     "tag",
     "diff",
     "merge",
+    "request",
     "blame",
     "history",
     "provenance",
@@ -65,6 +66,8 @@ def command(name: str) -> Any:  # noqa: PLR0912, PLR0915
             from livingdb.cli.commands.diff import diff as found
         case "merge":
             from livingdb.cli.commands.merge import merge as found
+        case "request":
+            from livingdb.cli.commands.request import request as found
         case "blame":
             from livingdb.cli.commands.blame import blame as found
         case "history":
