@@ -19,14 +19,15 @@ from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
 from livingdb.commit.refresh import Outcome, refresh
 from livingdb.commit.sync_order import upstream_syncs
+from livingdb.derivation.view import KIND
 from livingdb.errors import LivingDBError, MaskKeyMissing, Untrusted
 from livingdb.graph.graph import Graph, HeadMoved, now
-from livingdb.graph.schedule import Schedule, parse_schedule
+from livingdb.graph.schedule import Schedule, next_time, parse_schedule
 from livingdb.guard.sync_failure import TRANSIENT_ERRORS, record_failure
 from livingdb.guard.sync_lag import missing_key, sync_lag
 from livingdb.guard.sync_state import sync_chain
 
-__all__ = ["due_syncs", "propagate"]
+__all__ = ["Turn", "due_syncs", "propagate", "sync_turns"]
 
 _SEVERAL = 4
 _TRIES = 3
@@ -83,6 +84,60 @@ def _last_run_time(graph: Graph, sync: SyncRow, head: SnapshotRow) -> float:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """A sync that the runner has something to do for, and from when on, in seconds."""
+
+    sync: SyncRow
+    time: float
+
+
+def sync_turns(graph: Graph, time: float | None = None, trust: Sequence[str] = ()) -> list[Turn]:
+    """The syncs that the runner carries something along, those that are due now first.
+
+    Syncs that are up to date, or that wait for a key which this process does not have, are not
+    among them, but for those that run by the clock.
+    """
+    moment = clock.time() if time is None else time
+    due = {sync.id for sync in due_syncs(graph, moment)}
+    turns = [Turn(sync, moment) for sync in _waiting_for_keys(graph) if _has_key(sync, trust)]
+    for sync in graph.catalog.syncs.all():
+        if sync.is_active and sync.kind == KIND:
+            when = _turn_time(graph, sync, sync.id in due, moment, trust)
+            if when is not None:
+                turns.append(Turn(sync, when))
+    return sorted(turns, key=lambda turn: (turn.time, turn.sync.number))
+
+
+def _has_key(sync: SyncRow, trust: Sequence[str]) -> bool:
+    return not missing_key([sync.spec["change"]], trust)
+
+
+def _turn_time(
+    graph: Graph, sync: SyncRow, is_due: bool, moment: float, trust: Sequence[str]
+) -> float | None:
+    """When the runner next does something for a sync; None: there is nothing to be done."""
+    when = parse_schedule(sync.frequency)
+    if when.kind == "every":
+        return moment if is_due else _next_time(graph, sync, when)
+    if when.kind == "on demand" or not (is_due or when.kind == "lag"):
+        return None
+    lag = sync_lag(graph, [sync], moment, trust)
+    if not lag or lag.reason:
+        return None
+    return moment if is_due else moment - lag.seconds + when.seconds / 2
+
+
+def _next_time(graph: Graph, sync: SyncRow, when: Schedule) -> float | None:
+    """When a sync that runs by the clock is due next; None: never."""
+    target = graph.branches.by_id(sync.target)
+    if target is None:
+        return None
+    last = _last_run_time(graph, sync, graph.snapshots.at(target.head))
+    found = next_time(when.cron, last) if when.cron else last + when.seconds
+    return found if found < float("inf") else None
+
+
+@dataclass(frozen=True)
 class _Runner:
     pipeline: Pipeline
     author: str
@@ -115,6 +170,7 @@ def propagate(
     engine: str | None,
     time: float | None = None,
     progress: Callable[[int, int, str], object] | None = None,
+    migration_seconds: float = _MIGRATION_SECONDS,
 ) -> list[Outcome]:
     """Run everything that is due; what was done, in that order.
 
@@ -138,7 +194,7 @@ def propagate(
     done = [outcome for outcome in outcomes if outcome.snapshot is not None or outcome.error]
     if progress is not None:
         progress(total, total, "")
-    return done or migrate_versions(graph, _MIGRATION_SECONDS)
+    return done or migrate_versions(graph, migration_seconds)
 
 
 def _waiting_for_keys(graph: Graph) -> list[SyncRow]:
