@@ -22,7 +22,7 @@ from livingdb.database.pictures import graph_picture, notebook_html
 from livingdb.database.run import Run
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.spark_work import SparkWork
-from livingdb.database.sync import Sync, drop_branch, every_sync
+from livingdb.database.sync import Sync, drop_branch, every_sync, find_sync
 from livingdb.database.tracing import Tracing
 from livingdb.errors import InvalidData, NotFound, RuleViolation
 from livingdb.graph.collaborators import Collaborators
@@ -268,18 +268,7 @@ class Database(Alerting, Comparing, Tracing):
 
     def sync(self, name: str) -> Sync:
         """A sync by its name, or by that of a branch that is in no other."""
-        every = every_sync(self)
-        text = str(name)
-        found = (
-            [sync for sync in every if sync.name == text]
-            or [sync for sync in every if text == sync.target]
-            or [sync for sync in every if text in sync.sources]
-        )
-        if len(found) != 1:
-            known = ", ".join(sync.name for sync in every) or "none"
-            what = "more than one sync" if found else "no sync"
-            raise NotFound(f"there is {what} {text!r}; there are: {known}")
-        return found[0]
+        return find_sync(self, str(name))
 
     # --- derived objects ---------------------------------------------------------------------
 

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from livingdb.alerts.outbox import label_of
 from livingdb.catalog.alerts import OPEN
+from livingdb.catalog.ids import SyncId
 from livingdb.catalog.jobs import FAILED, JobRow
 from livingdb.catalog.syncs import ERROR, HELD
 from livingdb.database.sync import Sync, every_sync
+from livingdb.derivation.lag import Lag
 from livingdb.errors import InvalidData, LivingDBError
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.snapshot_columns import to_datetime
@@ -144,6 +146,7 @@ class _Look:
         self._graph: Graph = database._graph
         self._moment = now()
         self._status = Status()
+        self._lags: dict[SyncId, Lag | None] = {}
 
     def run(self) -> Status:
         parts: dict[str, Callable[[], None]] = {
@@ -175,7 +178,7 @@ class _Look:
         if sync.state in (HELD, ERROR):
             said = f"{sync.state}: {sync.reason}"
             self._status.failed.append(StatusItem("sync", sync.name, said))
-        lag = sync.lag
+        lag = self._lags[sync._chain[0].id] = sync.lag
         if lag is None or lag:
             count, seconds = (None, None) if lag is None else (int(lag), round(lag.seconds, 3))
             why = sync.reason or ("" if lag is None else lag.reason)
@@ -221,7 +224,7 @@ class _Look:
         from livingdb.commit.runner import sync_turns
 
         moment = self._moment / 1e6
-        for turn in sync_turns(self._graph, moment, self._database.trust):
+        for turn in sync_turns(self._graph, moment, self._database.trust, self._lags):
             when = datetime.fromtimestamp(turn.time, UTC)
             name = str(turn.sync.spec.get("name", turn.sync.name))
             item = StatusItem("sync", name, turn.sync.frequency, when)

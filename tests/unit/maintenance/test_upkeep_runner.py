@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.files.test_processes import ended_process
 
 import livingdb
 from livingdb import Corruption, Database, InvalidData
 from livingdb.catalog.jobs import FAILED, IDLE, RUNNING, JobRow
-from livingdb.files.processes import has_ended, process_name
+from livingdb.files.processes import process_name
 from livingdb.graph.graph import now
-from livingdb.maintenance.upkeep import runner
+from livingdb.maintenance.upkeep import pace, runner
 from livingdb.maintenance.upkeep.job import Estimate, Job, Memory, Step, Work
 from livingdb.maintenance.upkeep.runner import UpkeepReport, run_jobs
 
@@ -99,6 +99,21 @@ def test_time_is_bounded_and_the_rest_is_done_the_next_time(db: Database) -> Non
         assert row(db, "long").details["memory"] == {"at": 4}
         assert [(run.did, run.is_finished) for run in do(db, long, seconds=50).runs] == [(6, True)]
         assert row(db, "long").progress == ""
+
+
+def test_what_is_read_and_written_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved, clock, waits = [0], [0.0], list[float]()
+    monkeypatch.setattr(pace, "_moved_bytes", lambda: moved[0])
+    monkeypatch.setattr(pace.clock, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(pace.clock, "sleep", waits.append)
+    limit = pace.Pace(1_000)
+    moved[0], clock[0] = 5_000, 2.0
+    limit.wait(60)
+    limit.wait(0.5)
+    clock[0] = 9.0
+    limit.wait(60)
+    pace.Pace(None).wait(60)
+    assert waits == [3.0, 0.5]
 
 
 # --- what fails ----------------------------------------------------------------------------------
@@ -189,27 +204,6 @@ def test_what_somebody_does_is_left_to_them_while_they_are_heard_of(db: Database
     put(db, "d", state=RUNNING, holder=f"{ended_process()} x", until=until)
     done = do(db, *map(job, "abcd"))
     assert {run.name for run in done.runs} == {"c", "d"}
-
-
-def ended_process() -> str:
-    """What a process was called that is gone."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.write(writing, process_name().encode())
-        os._exit(0)
-    os.close(writing)
-    with open(reading, encoding="ascii") as pipe:
-        name = pipe.read()
-    os.waitpid(child, 0)
-    return name
-
-
-def test_processes() -> None:
-    assert not has_ended(process_name())
-    assert has_ended(ended_process())
-    for name in ("", "elsewhere:1:2:3", "nothing", process_name().replace(":", ";")):
-        assert not has_ended(name)
 
 
 def test_who_lost_a_job_writes_nothing_about_it(db: Database) -> None:

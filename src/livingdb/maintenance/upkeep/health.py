@@ -38,7 +38,7 @@ _MOST_ALERTS = 20
 
 def estimate_health(work: Work, memory: Memory) -> Estimate | None:
     """What is left of a look at everything, or the next one."""
-    if memory.get("part"):
+    if memory.get("part") in _PARTS:
         return Estimate("everything is being looked at", 100, 0.1)
     due = int(memory.get("ended", 0)) + _REST
     return Estimate("a look at everything, once a week", 100, 0.1, due)
@@ -47,7 +47,7 @@ def estimate_health(work: Work, memory: Memory) -> Estimate | None:
 def check_health(work: Work, memory: Memory) -> Iterator[Step]:
     """Look at a bounded number of things at a time."""
     graph = work.graph
-    if not memory.get("part"):
+    if memory.get("part") not in _PARTS:
         memory = {"part": next(iter(_PARTS)), "after": None, "began": now(), "found": 0}
     names = list(_PARTS)
     for name in names[names.index(memory["part"]) :]:

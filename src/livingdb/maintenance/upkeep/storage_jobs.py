@@ -90,7 +90,7 @@ def estimate_sweep(work: Work, memory: Memory) -> Estimate | None:
     graph, moment = work.graph, now()
     retired = graph.catalog.packs.retired_packs()
     lease = graph.place.lease
-    is_alone = lease is not None and lease.is_alone()
+    is_alone = bool(retired) and lease is not None and lease.is_alone()
     gone = sum(is_alone or (lease is None and moment - time > _DAY) for _, time in retired)
     if gone:
         return Estimate(f"{gone} packs count no more", gone, 0.05 * gone)
