@@ -22,6 +22,7 @@ LINES = [
     (["refresh", "totals"], "refresh"),
     (["syncs"], "syncs"),
     (["alerts"], "alerts"),
+    (["status"], "status"),
     (["check"], "check"),
     (["check", "--deep"], "check"),
     (["storage"], "storage"),

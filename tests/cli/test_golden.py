@@ -125,11 +125,12 @@ CASES: dict[str, list[list[str]]] = {
         ["sync", "totals", "detach", "--reason", "repairs"],
     ],
     "alerts": [["alerts"], ["alerts", "--state", "resolved"], ["alerts", "ack", "1"]],
+    "status": [["status"], ["alerts", "resolve", "1"], ["status"]],
     "check": [["check"]],
     "storage": [["storage"]],
     "compact": [["compact"]],
 }  # fmt: skip
-SQUASHED = {"check", "storage", "compact"}
+SQUASHED = {"status", "check", "storage", "compact"}
 """These tell sizes, which follow the versions of libraries."""
 ELSEWHERE = {"export", "graph", "lineage", "demo", "bench", "completion"}
 

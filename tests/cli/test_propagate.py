@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import StringIO
@@ -20,6 +21,7 @@ from tests.unit.commit.derived.oracle import assert_in_order
 import livingdb
 from livingdb import Branch
 from livingdb.cli.app import run
+from livingdb.maintenance.upkeep.job import Estimate, Job, Memory, Step, Work
 
 TOTALS = "SELECT city, sum(amount) AS total, count(*) AS orders FROM orders GROUP BY city"
 PATIENCE_SECONDS = 240
@@ -174,6 +176,8 @@ def test_refresh_of_what_was_detached(path: Path, capsys: pytest.CaptureFixture[
         (["--db", "shop", "propagate", "--watch", "--once"], "--once"),
         (["--db", "shop", "propagate", "--every", "3"], "--watch"),
         (["--db", "shop", "propagate", "--watch", "--every", "0"], "--every"),
+        (["--db", "shop", "propagate", "--seconds", "3"], "--watch"),
+        (["--db", "shop", "propagate", "--no-upkeep"], "--watch"),
         (["--db", "shop", "propagate", "--engine", "steam"], "--engine"),
         (["--db", "shop", "-o", "xml", "propagate"], "-o"),
         (["--db", "shop", "refresh"], "NAME"),
@@ -271,6 +275,56 @@ def test_a_watch_goes_on_until_told_to_end(path: Path, number: int) -> None:
             "totals": 0,
         }
         assert_in_order(db)
+
+
+WATCH = ["propagate", "--watch", "--every", "0.05", "--seconds", "0.2"]
+
+
+def test_upkeep_is_done_between_looks(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--db", str(path), *WATCH, "--no-upkeep"]) == 0
+    assert "totals" in capsys.readouterr().out
+    with livingdb.open(path) as db:
+        assert db._graph.catalog.jobs.all() == {}
+    assert run(["--db", str(path), *WATCH]) == 0
+    assert capsys.readouterr() == ("", "")
+    with livingdb.open(path) as db:
+        jobs = db._graph.catalog.jobs.all()
+        assert {"fold", "check"} <= set(jobs)
+        assert "propagate" not in jobs, "that is what the looks are for"
+        assert {job.state for job in jobs.values()} == {"idle"}
+
+
+def test_the_end_does_not_wait_for_upkeep(
+    path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal in the middle of a step leaves it at once, and its job to others."""
+
+    def steps(work: Work, memory: Memory) -> Iterator[Step]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(PATIENCE_SECONDS)
+        yield Step({})
+
+    endless = Job("endless", "things", lambda work, memory: Estimate("always"), steps)
+    monkeypatch.setattr("livingdb.maintenance.upkeep.jobs.JOBS", [endless])
+    assert run(["--db", str(path), "propagate", "--watch"]) == 0
+    assert capsys.readouterr().err == ""
+    with livingdb.open(path) as db:
+        assert db._graph.catalog.jobs.all()["endless"].state == "idle"
+        assert db.check().ok
+
+
+def test_upkeep_that_fails_is_told_once(
+    path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def steps(work: Work, memory: Memory) -> Iterator[Step]:
+        raise livingdb.StorageFailure("the disk is full")
+        yield Step({})
+
+    broken = Job("broken", "things", lambda work, memory: Estimate("always"), steps)
+    monkeypatch.setattr("livingdb.maintenance.upkeep.jobs.JOBS", [broken])
+    monkeypatch.setattr("livingdb.maintenance.upkeep.runner._FIRST_PAUSE_SECONDS", 0.0)
+    assert run(["--db", str(path), *WATCH]) == 0
+    assert capsys.readouterr().err == "livingdb: upkeep: broken: the disk is full\n"
 
 
 def test_errors_keep_it_going(counted: Path) -> None:

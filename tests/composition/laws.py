@@ -444,6 +444,7 @@ def check_total(world: World) -> None:
         "alerts": lambda: [str(alert) for alert in db.alerts()],
         "graph": lambda: db.graph().to_text(),
         "snapshots": db.snapshots,
+        "status": lambda: _whole_status(db),
         "tags": db.tags,
     }
     for branch in db.branches():
@@ -461,6 +462,13 @@ def check_total(world: World) -> None:
         except Exception as error:
             subject = _subject(world, what)
             world.fail("total", f"{what}: {type(error).__name__}: {error}", subject)
+
+
+def _whole_status(db: Any) -> None:
+    """The status of a database, in which there is nothing that could not be answered."""
+    unknown = [str(item) for item in db.status().failed if item.kind in ("status", "job")]
+    if unknown:
+        raise ValueError("; ".join(unknown))
 
 
 def _subject(world: World, what: str) -> Sync | None:

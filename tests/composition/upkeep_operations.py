@@ -1,4 +1,4 @@
-"""Operations that change nothing anybody sees: reopen, compact, migrate; and inspection."""
+"""Operations that change nothing anybody sees: reopen, compact, migrate, upkeep; and inspection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.composition.step import DONE, SKIPPED, Expected, Outcome, Step
 
 import livingdb
 
-__all__ = ["Compact", "Inspect", "Key", "Migrate", "Reopen"]
+__all__ = ["Compact", "Inspect", "Key", "Migrate", "Reopen", "Upkeep"]
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,33 @@ class Migrate(Step):
 
     def apply(self, model: Model) -> Outcome:
         return Outcome(check=lambda world: world.forget_read())
+
+
+@dataclass(frozen=True)
+class Upkeep(Step):
+    """Do what the runner does between propagations."""
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        return cls()
+
+    def expected(self, model: Model) -> Expected:
+        return DONE
+
+    def call(self, db: livingdb.Database) -> Any:
+        report = db.upkeep(seconds=60, propagate=False)
+        if report.failed:
+            raise RuntimeError(str(report))
+        return report
+
+    def apply(self, model: Model) -> Outcome:
+        def check(world: Any) -> None:
+            for alert in world.db.alerts(state="open"):
+                if alert.event == "damage":
+                    world.fail("upkeep", alert.message)
+            world.forget_read()
+
+        return Outcome(check=check)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 import livingdb
 from livingdb import Database, Layout
+from livingdb.evolution import AddColumn
 from livingdb.graph.storage.drain_journal import drain_journal
 
 __all__ = ["SCENARIOS", "Contents", "Scenario", "contents", "noise"]
@@ -86,6 +87,15 @@ def packed(path: Path) -> None:
             main.upsert("orders", orders(40 * number, 5, 70.0 + number))
 
 
+def neglected(path: Path) -> None:
+    """As `packed`, with a table that is read through a lens and a tail that nobody folded."""
+    packed(path)
+    with livingdb.open(path) as db:
+        db.branch("main").evolve(AddColumn("orders", "vat", "double", default=0.0))
+        db._graph.upkeep.fold_and_drain = lambda made: None  # type: ignore[method-assign]
+        db.branch("main").upsert("blobs", noise(0, 100, 3000, seed=9))
+
+
 def heavy(path: Path) -> None:
     """A tree too large for the journal, and a tail that is almost due to be folded."""
     layout = Layout(fold=0.25)
@@ -145,5 +155,8 @@ SCENARIOS = {
     "merge": Scenario(diverged, opened(lambda db: db.merge("dev", into="main"))),
     "clone": Scenario(shop, opened(lambda db: db.branch("main").clone("dev"))),
     "rename": Scenario(diverged, opened(lambda db: db.rename_branch("dev", "trial"))),
+    "upkeep": Scenario(
+        neglected, opened(lambda db: db.upkeep(seconds=60, propagate=False)), changes_rows=False
+    ),
     "create": Scenario(lambda path: None, create),
 }

@@ -21,6 +21,7 @@ from tests.ids import counted
 import livingdb
 from livingdb import Database, LivingDBError, alert, condition
 from livingdb.catalog import schema
+from livingdb.catalog.jobs import JobRow
 from livingdb.evolution import AddColumn, MaskColumn
 from livingdb.graph.storage.drain_journal import drain_journal
 
@@ -62,6 +63,8 @@ def build(path: Path) -> None:
         with db._graph.catalog.write() as connection:
             db._graph.catalog.streams.put(connection, "stream", 3, 1)
             db._graph.catalog.labels.add(connection, "orders", "city", "personal")
+            row = JobRow("fold", "failed", "host:1:2:3 x", 4, 5, 6, 7, 8, "main", "full", {"a": 1})
+            db._graph.catalog.jobs.swap(connection, None, row)
         db._graph.catalog.counters.take("column", 5)
         db.tag("v2", "main~1")
         for number in range(34):  # so that there is a run
@@ -120,6 +123,7 @@ def questions(db: Database) -> Iterator[tuple[str, Callable[[], Any]]]:
         "runs",
         lambda: db.branch("main").sql("SELECT * FROM livingdb.runs").to_arrow().to_pylist(),
     )
+    yield "jobs", catalog.jobs.all
     yield "trail", lambda: db.sync("totals").trail
 
 

@@ -123,6 +123,26 @@ def test_killed_at_every_moment(name: str, victim: Victim, folder: Path) -> None
         trial.kill(moment)
 
 
+def test_what_a_killed_runner_was_doing_is_free_at_once(victim: Victim, folder: Path) -> None:
+    """Nobody waits until it is taken for lost: its process is known to have ended."""
+    trial = Trial("upkeep", victim, folder)
+    is_left = []
+    for moment in range(10, len(trial.moments), len(trial.moments) // 8):
+        path = trial.copy("killed")
+        assert victim.run("upkeep", path, moment).killed
+        with livingdb.open(path) as db:
+            jobs = db._graph.catalog.jobs
+            is_left += [row.name for row in jobs.all().values() if row.state == "running"]
+            assert db.status().ok
+            assert not db.upkeep(seconds=60, propagate=False).failed
+            assert {row.state for row in jobs.all().values()} == {"idle"}
+            assert not db.upkeep(seconds=60, propagate=False).runs
+            assert contents(db) == trial.before
+            assert db.check().problems == []
+        shutil.rmtree(path)
+    assert is_left
+
+
 def kill_creation(victim: Victim, folder: Path, count: int) -> None:
     moments = victim.run("create", folder / "whole").moments
     for moment in sample(moments, count or len(moments)):

@@ -98,7 +98,7 @@ class Dispatcher:
 
     def wake_if_needed(self) -> None:
         """Go on with what others have left."""
-        if self._sendable_sinks():
+        if self.sendable_sinks():
             self.wake()
 
     def deliver(self, wait_seconds: float | None = None) -> list[Delivery]:
@@ -150,7 +150,7 @@ class Dispatcher:
             self._woken.clear()
             try:
                 self._start_lanes(self._time(), set())
-                waiting = self._sendable_sinks()
+                waiting = self.sendable_sinks()
             except Exception as error:
                 self._pause_after_error(error)
                 continue
@@ -174,7 +174,7 @@ class Dispatcher:
             self._thread = None
             return True
 
-    def _sendable_sinks(self) -> dict[str, int]:
+    def sendable_sinks(self) -> dict[str, int]:
         """The sinks this process can send to that something waits for, and from when on."""
         found = self._read_catalog(self._graph.catalog.outbox.waiting_sinks) or {}
         return {
@@ -222,7 +222,7 @@ class Dispatcher:
 
     def _start_lanes(self, moment: int, served: set[str]) -> None:
         """Let lanes begin for what is due at a time, one for each sink that had none."""
-        for text, due in self._sendable_sinks().items():
+        for text, due in self.sendable_sinks().items():
             if due > moment or text in served or len(self._busy_lanes()) >= _LANES:
                 continue
             with self._lock:

@@ -16,11 +16,13 @@ from sqlalchemy import (
     BindParameter,
     Connection,
     Select,
+    and_,
     bindparam,
     exists,
     func,
     literal,
     null,
+    or_,
     select,
     union_all,
 )
@@ -114,6 +116,16 @@ _ALL = PreparedStatement(_EVERY.order_by(_branch.c.name))
 _PAGE = PreparedStatement(
     _EVERY.where(_branch.c.name > bindparam("after"))
     .order_by(_branch.c.name)
+    .limit(bindparam("most"))
+)
+_BY_HEAD = PreparedStatement(
+    _EVERY.where(
+        or_(
+            _branch.c.head > bindparam("head"),
+            and_(_branch.c.head == bindparam("head"), _branch.c.number > bindparam("number")),
+        )
+    )
+    .order_by(_branch.c.head, _branch.c.number)
     .limit(bindparam("most"))
 )
 _BY_NAME = PreparedStatement(_EVERY.where(_branch.c.name == bindparam("name")))
@@ -265,6 +277,10 @@ class Branches:
 
     def _page(self, after: str, size: int) -> list[BranchRow]:
         return self._read(_PAGE, {"after": after, "most": size})
+
+    def by_head(self, head: int, number: int, most: int) -> list[BranchRow]:
+        """So many branches in the order of their heads, after one of that head and number."""
+        return self._read(_BY_HEAD, {"head": head, "number": number, "most": most})
 
     def by_id(self, branch: BranchId) -> BranchRow | None:
         """The branch of that id."""

@@ -18,6 +18,7 @@ from livingdb.catalog.counters import Counters
 from livingdb.catalog.fixed_names import FixedBranches, FixedSyncs
 from livingdb.catalog.former_names import FormerNames
 from livingdb.catalog.ids import BranchId, new_id
+from livingdb.catalog.jobs import Jobs
 from livingdb.catalog.journal import Journal
 from livingdb.catalog.labels import Labels
 from livingdb.catalog.merge_requests import MergeRequests
@@ -70,6 +71,7 @@ class Catalog:
         self.former_names = FormerNames(queries)
         self.versions = VersionRows(engine, queries)
         self.counters = Counters(engine, queries)
+        self.jobs = Jobs(queries)
 
     @classmethod
     def create(cls, engine: Engine, first: Callable[[Catalog, Connection], None]) -> Catalog:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import islice
@@ -107,9 +107,9 @@ class FixedSyncs(Syncs):
         super().__init__(queries)
         self._rows = list(rows)
 
-    def all(self) -> list[SyncRow]:
+    def all(self) -> Sequence[SyncRow]:
         """See `Syncs.all`."""
-        return list(self._rows)
+        return self._rows
 
     def by_ids(self, ids: Collection[SyncId]) -> list[SyncRow]:
         """See `Syncs.by_ids`."""

@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from livingdb.catalog import schema
+from livingdb.catalog.alerts import OPEN
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.sql.read_queries import Queries
 
@@ -104,6 +105,15 @@ class Outbox:
     def of(self, alert: int) -> list[OutboxRow]:
         """What was to be sent of an alert."""
         statement = _rows.every.where(_outbox.c.alert == alert).order_by(_outbox.c.id)
+        return [_row(row) for row in self._queries.all(statement)]
+
+    def given_up(self) -> list[OutboxRow]:
+        """What no sink took, of alerts that are open still; newest first."""
+        statement = (
+            _rows.every.join(_alert, _outbox.c.alert == _alert.c.id)
+            .where(_outbox.c.state == FAILED, _alert.c.state == OPEN)
+            .order_by(_outbox.c.id.desc())
+        )
         return [_row(row) for row in self._queries.all(statement)]
 
     def all(self) -> list[OutboxRow]:

@@ -9,10 +9,11 @@ from functools import cache, cached_property, lru_cache
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, bindparam
+from sqlalchemy import BindParameter, Connection, bindparam, select
 from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog import schema
+from livingdb.catalog.branches import EPOCH
 from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
@@ -126,6 +127,7 @@ class SyncRow:
 
 _LONGEST_PATTERN = 10_000
 _ALL = PreparedStatement(_rows.every.order_by(_sync.c.name))
+_EPOCH = PreparedStatement(select(schema.meta.c.value).where(schema.meta.c.name == EPOCH))
 
 
 @cache
@@ -142,10 +144,17 @@ class Syncs:
 
     def __init__(self, queries: Queries):
         self._queries = queries
+        self._known: tuple[Any, Sequence[SyncRow]] | None = None
 
-    def all(self) -> list[SyncRow]:
-        """Every sync, by name."""
-        return [_of_values(tuple(row)) for row in self._queries.run_prepared(_ALL, {})]
+    def all(self) -> Sequence[SyncRow]:
+        """Every sync, by name; the same ones as long as the epoch is the same."""
+        # The epoch first: rows that are newer than it are read again the next time.
+        epoch = [tuple(row) for row in self._queries.run_prepared(_EPOCH, {})]
+        known = self._known
+        if known is None or known[0] != epoch:
+            rows = self._queries.run_prepared(_ALL, {})
+            self._known = known = epoch, [_of_values(tuple(row)) for row in rows]
+        return known[1]
 
     def by_ids(self, ids: Collection[SyncId]) -> list[SyncRow]:
         """Those of some ids that there are."""
@@ -177,6 +186,7 @@ class Syncs:
             "time": sync.time,
             "guard": json.dumps(dict(sync.guard)),
         }
+        self._known = None
         try:
             _rows.insert_numbered(connection, [values])
         except IntegrityError:
@@ -185,7 +195,7 @@ class Syncs:
     def set_state(self, connection: Connection, sync: SyncId, state: str, reason: str) -> None:
         """Change what a sync does, and say why."""
         values = {"state": state, "reason": reason}
-        _rows.update(connection, [_sync.c.id == sync], values)
+        self._update(connection, sync, values)
 
     def state(self, connection: Connection, sync: SyncId) -> str | None:
         """The state of a sync, as a transaction sees it."""
@@ -195,19 +205,19 @@ class Syncs:
     def set_spec(self, connection: Connection, sync: SyncId, spec: Mapping[str, Any]) -> None:
         """Change what carries changes."""
         values = {"spec": json.dumps(spec)}
-        _rows.update(connection, [_sync.c.id == sync], values)
+        self._update(connection, sync, values)
 
     def set_guard(self, connection: Connection, sync: SyncId, guard: Mapping[str, Any]) -> None:
         """Change what guards a sync."""
         values = {"guard": json.dumps(dict(guard))}
-        _rows.update(connection, [_sync.c.id == sync], values)
+        self._update(connection, sync, values)
 
     def set_schedule(
         self, connection: Connection, sync: SyncId, frequency: str, guard: Mapping[str, Any]
     ) -> None:
         """Change when a sync runs and what guards it, and nothing else."""
         values = {"frequency": frequency, "guard": json.dumps(dict(guard))}
-        _rows.update(connection, [_sync.c.id == sync], values)
+        self._update(connection, sync, values)
 
     def redefine(self, connection: Connection, sync: SyncRow) -> None:
         """Let a sync have another spec, sources, name, schedule and guard."""
@@ -218,7 +228,7 @@ class Syncs:
             "spec": json.dumps(sync.spec),
             "guard": json.dumps(dict(sync.guard)),
         }
-        _rows.update(connection, [_sync.c.id == sync.id], values)
+        self._update(connection, sync.id, values)
 
     def set_ends(
         self,
@@ -230,11 +240,16 @@ class Syncs:
     ) -> None:
         """Let a sync join other branches."""
         values = {"sources": json.dumps(list(sources)), "target": target, "name": name}
-        _rows.update(connection, [_sync.c.id == sync], values)
+        self._update(connection, sync, values)
 
     def drop(self, connection: Connection, sync: SyncId) -> None:
         """Forget a sync."""
+        self._known = None
         _rows.delete(connection, _sync.c.id == sync)
+
+    def _update(self, connection: Connection, sync: SyncId, values: Mapping[str, Any]) -> None:
+        self._known = None
+        _rows.update(connection, [_sync.c.id == sync], values)
 
 
 def end_ids(syncs: Iterable[SyncRow]) -> set[BranchId]:

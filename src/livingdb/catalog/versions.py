@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import BindParameter, Connection, Engine, bindparam, case, literal_column, select
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Engine,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    select,
+)
 
 from livingdb.catalog import schema
 from livingdb.catalog.sealed_rows import SealedRows
@@ -166,6 +175,10 @@ class VersionRows:
         """Every materialization: version, root."""
         rows = _trees.read_all(self._queries.all(_trees.every))
         return [(Address(version), Address(root)) for version, root, *_ in rows]
+
+    def count_materializations(self) -> int:
+        """How many materializations there are."""
+        return int(self._queries.scalar(select(func.count()).select_from(_made)))
 
     def materialize(
         self, connection: Connection, made: Iterable[tuple[VersionRow, Address]]

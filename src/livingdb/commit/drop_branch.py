@@ -9,13 +9,12 @@ from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.catalog import Catalog
-from livingdb.catalog.ids import BranchId, SyncId
+from livingdb.catalog.ids import SyncId
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.syncs import DETACHED, SyncRow, end_ids, sync_chains
+from livingdb.catalog.syncs import DETACHED, SyncRow
 from livingdb.derivation.view import KIND
 from livingdb.errors import RuleViolation, TransactionConflict
 from livingdb.graph.graph import Graph
-from livingdb.graph.names import is_hidden
 from livingdb.guard.sync_state import NOBODY, set_state
 
 __all__ = ["DroppedBranch", "check_not_default", "drop_branches", "plan_drop"]
@@ -71,16 +70,13 @@ def plan_drop(
     """
     if not force:
         check_not_default(graph, branch, ", and force=True drops it nevertheless")
-    syncs = _joined_syncs(graph.catalog.syncs.all(), branch.id)
-    names = graph.branches.names_of(end_ids(syncs))
-    between = {number for number, name in names.items() if is_hidden(name)}
-    chains = sync_chains(syncs, between)
-    held = [c for c in chains if branch.id in (*c[0].sources, c[-1].target)]
+    known = graph.sync_chains()
+    held = known.of_branch(branch.id)
     for chain in held:
         is_own = (chain[0].kind == KIND or is_view) and chain[-1].target == branch.id
         if chain[0].is_active and not detach and not is_own:
             ends = chain[0].sources[0], chain[-1].target
-            joined = " and ".join(names.get(end, "?") for end in ends)
+            joined = " and ".join(known.names.get(end, "?") for end in ends)
             raise RuleViolation(
                 f"{branch.name!r} is in the sync of {joined}; detach=True drops the branch and "
                 "lets the other go its own way"
@@ -94,20 +90,6 @@ def plan_drop(
         [row for chain in held for row in chain if row not in readers],
         list(graph.branches.by_ids(stages).values()),
     )
-
-
-def _joined_syncs(syncs: Sequence[SyncRow], branch: BranchId) -> list[SyncRow]:
-    """Those of the syncs that lead to or from a branch, near or far, in their order."""
-    found = {branch}
-    while not (reached := _reached(syncs, found)) <= found:
-        found |= reached
-    return [sync for sync in syncs if not found.isdisjoint((*sync.sources, sync.target))]
-
-
-def _reached(syncs: Sequence[SyncRow], branches: set[BranchId]) -> set[BranchId]:
-    """The branches that syncs join with some others."""
-    near = (sync for sync in syncs if not branches.isdisjoint((*sync.sources, sync.target)))
-    return end_ids(near)
 
 
 def drop_branches(graph: Graph, dropped: Sequence[DroppedBranch], moment: int) -> None:

@@ -21,7 +21,7 @@ from livingdb.graph.names import is_hidden
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Derived
 
-__all__ = ["migrate_versions"]
+__all__ = ["MOST_ROWS", "is_migration_pending", "migrate_versions"]
 
 MANY_LENSES = 16
 MANY_READS = 1_000
@@ -114,6 +114,11 @@ def _lens_distance(graph: Graph, version: Version, known: dict[Address, int]) ->
             known[at.address] = 1 + max(known[each.address] for each in inputs) if inputs else 0
         waiting.pop()
     return known[version.address]
+
+
+def is_migration_pending(graph: Graph, version: Version) -> bool:
+    """Whether a version is read through a lens: a tree of its own would spare readers that."""
+    return bool(_lens_inputs(graph, version))
 
 
 def _lens_inputs(graph: Graph, version: Version) -> list[Version]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -11,7 +11,6 @@ from sqlalchemy import Connection
 
 from livingdb.catalog.branches import EPOCH
 from livingdb.catalog.ids import BranchId, SyncId
-from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit.carry_view import Views
 from livingdb.commit.migrate_versions import migrate_versions
@@ -19,14 +18,16 @@ from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
 from livingdb.commit.refresh import Outcome, refresh
 from livingdb.commit.sync_order import upstream_syncs
+from livingdb.derivation.lag import Lag
+from livingdb.derivation.view import KIND
 from livingdb.errors import LivingDBError, MaskKeyMissing, Untrusted
 from livingdb.graph.graph import Graph, HeadMoved, now
-from livingdb.graph.schedule import Schedule, parse_schedule
+from livingdb.graph.schedule import Schedule, next_time, parse_schedule
 from livingdb.guard.sync_failure import TRANSIENT_ERRORS, record_failure
 from livingdb.guard.sync_lag import missing_key, sync_lag
 from livingdb.guard.sync_state import sync_chain
 
-__all__ = ["due_syncs", "propagate"]
+__all__ = ["Turn", "due_syncs", "propagate", "sync_turns"]
 
 _SEVERAL = 4
 _TRIES = 3
@@ -39,6 +40,7 @@ def due_syncs(graph: Graph, time: float | None = None) -> list[SyncRow]:
     One that follows what is downstream is due if something that reads it is.
     """
     moment = clock.time() if time is None else time
+    names = graph.sync_chains().names
     active = [sync for sync in graph.catalog.syncs.all() if sync.is_active]
     every = Views.of(active).every
     wanted: set[SyncId] = set()
@@ -53,7 +55,7 @@ def due_syncs(graph: Graph, time: float | None = None) -> list[SyncRow]:
             is_due = any(reader in wanted for reader in readers.get(sync.target, ()))
         elif when.kind == "immediate" and view.what == "clone":
             is_due = bool(sync_lag(graph, [sync], moment))
-        elif when.kind in ("immediate", "on demand"):
+        elif when.kind in ("immediate", "on demand") or sync.target not in names:
             is_due = False
         else:
             is_due = _is_due(graph, sync, when, moment)
@@ -64,22 +66,91 @@ def due_syncs(graph: Graph, time: float | None = None) -> list[SyncRow]:
 
 
 def _is_due(graph: Graph, sync: SyncRow, when: Schedule, moment: float) -> bool:
-    target = graph.branches.by_id(sync.target)
-    if target is None:
-        return False
-    head = graph.snapshots.at(target.head)
-    last = _last_run_time(graph, sync, head)
-    oldest = moment
-    if when.kind == "lag":
+    last = oldest = moment
+    if when.kind == "every":
+        found = _last_run_time(graph, sync)
+        if found is None:
+            return False
+        last = found
+    elif when.kind == "lag":
         lag = sync_lag(graph, [sync], moment)
         oldest = moment - (0.0 if lag is None else lag.seconds)
     return when.is_due(moment, last, oldest)
 
 
-def _last_run_time(graph: Graph, sync: SyncRow, head: SnapshotRow) -> float:
-    """When the sync last did something, in seconds."""
+def _last_run_time(graph: Graph, sync: SyncRow) -> float | None:
+    """When the sync last did something, in seconds; None if its target is gone."""
+    target = graph.branches.by_id(sync.target)
+    if target is None:
+        return None
     runs = graph.catalog.runs.of(sync.id, 1)
+    head = graph.snapshots.at(target.head)
     return max([head.time, *(run.time for run in runs)]) / 1e6
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A sync that the runner has something to do for, and from when on, in seconds."""
+
+    sync: SyncRow
+    time: float
+
+
+def sync_turns(
+    graph: Graph,
+    time: float | None = None,
+    trust: Sequence[str] = (),
+    lags: Mapping[SyncId, Lag | None] | None = None,
+) -> list[Turn]:
+    """The syncs that the runner carries something along, those that are due now first.
+
+    Syncs that are up to date, or that wait for a key which this process does not have, are not
+    among them, but for those that run by the clock.  `lags` are how far some are behind then, if
+    the caller has asked already.
+    """
+    moment = clock.time() if time is None else time
+    due = {sync.id for sync in due_syncs(graph, moment)}
+    turns = [Turn(sync, moment) for sync in _waiting_for_keys(graph) if _has_key(sync, trust)]
+    for sync in graph.catalog.syncs.all():
+        if sync.is_active and sync.kind == KIND:
+            when = _turn_time(graph, sync, sync.id in due, moment, trust, lags or {})
+            if when is not None:
+                turns.append(Turn(sync, when))
+    return sorted(turns, key=lambda turn: (turn.time, turn.sync.number))
+
+
+def _has_key(sync: SyncRow, trust: Sequence[str]) -> bool:
+    return not missing_key([sync.spec["change"]], trust)
+
+
+def _turn_time(
+    graph: Graph,
+    sync: SyncRow,
+    is_due: bool,
+    moment: float,
+    trust: Sequence[str],
+    lags: Mapping[SyncId, Lag | None],
+) -> float | None:
+    """When the runner next does something for a sync; None: there is nothing to be done."""
+    when = parse_schedule(sync.frequency)
+    if when.kind == "every":
+        return moment if is_due else _next_time(graph, sync, when)
+    if when.kind == "on demand" or not (is_due or when.kind == "lag"):
+        return None
+    known = sync.id in lags
+    lag = lags[sync.id] if known else sync_lag(graph, [sync], moment, trust)
+    if not lag or lag.reason:
+        return None
+    return moment if is_due else moment - lag.seconds + when.seconds / 2
+
+
+def _next_time(graph: Graph, sync: SyncRow, when: Schedule) -> float | None:
+    """When a sync that runs by the clock is due next; None: never."""
+    last = _last_run_time(graph, sync)
+    if last is None:
+        return None
+    found = next_time(when.cron, last) if when.cron else last + when.seconds
+    return found if found < float("inf") else None
 
 
 @dataclass(frozen=True)
@@ -115,6 +186,7 @@ def propagate(
     engine: str | None,
     time: float | None = None,
     progress: Callable[[int, int, str], object] | None = None,
+    migration_seconds: float = _MIGRATION_SECONDS,
 ) -> list[Outcome]:
     """Run everything that is due; what was done, in that order.
 
@@ -138,7 +210,7 @@ def propagate(
     done = [outcome for outcome in outcomes if outcome.snapshot is not None or outcome.error]
     if progress is not None:
         progress(total, total, "")
-    return done or migrate_versions(graph, _MIGRATION_SECONDS)
+    return done or migrate_versions(graph, migration_seconds)
 
 
 def _waiting_for_keys(graph: Graph) -> list[SyncRow]:

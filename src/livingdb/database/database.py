@@ -22,7 +22,7 @@ from livingdb.database.pictures import graph_picture, notebook_html
 from livingdb.database.run import Run
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.spark_work import SparkWork
-from livingdb.database.sync import Sync, drop_branch, every_sync
+from livingdb.database.sync import Sync, drop_branch, every_sync, find_sync
 from livingdb.database.tracing import Tracing
 from livingdb.errors import InvalidData, NotFound, RuleViolation
 from livingdb.graph.collaborators import Collaborators
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from livingdb.commit.group_commit import GroupCommits
     from livingdb.commit.pipeline import Pipeline
     from livingdb.commit.retire import RetiredVersion
+    from livingdb.database.status import Status
+    from livingdb.maintenance.upkeep.job import Work
+    from livingdb.maintenance.upkeep.runner import UpkeepReport
     from livingdb.render.picture import SnapshotGraph
     from livingdb.sql.parameters import Parameters
     from livingdb.sql.result import Result
@@ -265,18 +268,7 @@ class Database(Alerting, Comparing, Tracing):
 
     def sync(self, name: str) -> Sync:
         """A sync by its name, or by that of a branch that is in no other."""
-        every = every_sync(self)
-        text = str(name)
-        found = (
-            [sync for sync in every if sync.name == text]
-            or [sync for sync in every if text == sync.target]
-            or [sync for sync in every if text in sync.sources]
-        )
-        if len(found) != 1:
-            known = ", ".join(sync.name for sync in every) or "none"
-            what = "more than one sync" if found else "no sync"
-            raise NotFound(f"there is {what} {text!r}; there are: {known}")
-        return found[0]
+        return find_sync(self, str(name))
 
     # --- derived objects ---------------------------------------------------------------------
 
@@ -371,6 +363,41 @@ class Database(Alerting, Comparing, Tracing):
                 return self.check(deep, progress, copy)
         copied = None if repair_from is None else repair_from._graph
         return check(self._graph, deep, self.engine, self.trust, progress, copied)
+
+    def upkeep(
+        self,
+        seconds: float = 60.0,
+        propagate: bool = True,
+        bytes_per_second: float | None = None,
+        progress: Callable[[str, str], object] | None = None,
+    ) -> UpkeepReport:
+        """Do what keeps the database fast and sound, until it is done or the time is over.
+
+        Jobs are taken by what they bring for a second: due propagation, folds, draining,
+        migration, projections, compaction, health.  But for propagation, which can be left out,
+        none changes what anybody reads.  Several processes may do so at a time.
+        `bytes_per_second` limits what is read from disks and written to them; `progress` is told
+        the name of a job, and how far it is.
+        """
+        from livingdb.database.status import check_limits
+        from livingdb.maintenance.upkeep.jobs import JOBS, PROPAGATE
+        from livingdb.maintenance.upkeep.runner import run_jobs
+
+        self._graph.check_writable()
+        check_limits(seconds, bytes_per_second)
+        jobs = [job for job in JOBS if propagate or job is not PROPAGATE]
+        return run_jobs(self._upkeep_work(), jobs, seconds, bytes_per_second, progress)
+
+    def _upkeep_work(self) -> Work:
+        from livingdb.maintenance.upkeep.job import Work
+
+        return Work(self._pipeline, self._dispatcher, self.author, self.engine)
+
+    def status(self) -> Status:
+        """What is behind, due and failed, and what would be done next; whatever is broken."""
+        from livingdb.database.status import find_status
+
+        return find_status(self)
 
     def storage(self) -> Any:
         """How many bytes and chunks there are, and how much is shared."""

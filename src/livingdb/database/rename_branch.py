@@ -6,7 +6,7 @@ alerts about them, watches, and conditions that look up rows on the branch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -125,7 +125,7 @@ class _Followers:
         if after.guard != before.guard:
             syncs.set_guard(connection, after.id, after.guard)
 
-    def _renamed_titles(self, old: list[SyncRow], new: list[SyncRow]) -> dict[str, str]:
+    def _renamed_titles(self, old: Sequence[SyncRow], new: Sequence[SyncRow]) -> dict[str, str]:
         """What syncs were called that are called something else now."""
         pairs = [(one.name, other.name) for one, other in zip(old, new, strict=True)]
         shown_before, shown_after = (
@@ -148,7 +148,7 @@ class _Followers:
                 watches.set_spec(self._connection, row.name, spec)
 
 
-def _shown_names(rows: list[SyncRow], names: Mapping[BranchId, str]) -> dict[str, str]:
+def _shown_names(rows: Sequence[SyncRow], names: Mapping[BranchId, str]) -> dict[str, str]:
     """What users call the syncs, by id."""
     hidden = {branch for branch, name in names.items() if is_hidden(name)}
     known = with_end_names(rows, names, hidden)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.runs import RunRow
-from livingdb.catalog.syncs import ACTIVE, SyncRow, end_ids, sync_chains
+from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.database.pictures import notebook_html
 from livingdb.derivation.hidden_tables import condition_column, quarantine_table
 from livingdb.derivation.lag import Lag
@@ -19,6 +20,7 @@ from livingdb.errors import LivingDBError, NotFound
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot_columns import to_datetime
+from livingdb.graph.sync_chains import SyncChain
 
 if TYPE_CHECKING:
     from livingdb.commit.refresh import Outcome
@@ -28,35 +30,35 @@ __all__ = [
     "Sync",
     "drop_branch",
     "every_sync",
+    "find_sync",
     "schema_sync_of",
     "updatable_sync",
 ]
 
-SyncChain = tuple[SyncRow, ...]
-"""The rows of one sync: several where changes compose, joined by branches that are not shown."""
-
-
-def _chains(graph: Graph) -> tuple[list[SyncChain], dict[BranchId, str]]:
-    """Every sync, and the names of the branches that they join."""
-    rows = graph.catalog.syncs.all()
-    names = graph.branches.names_of(end_ids(rows))
-    hidden = {number for number, name in names.items() if is_hidden(name)}
-    return sync_chains(rows, hidden), names
-
 
 def every_sync(database: Database) -> list[Sync]:
     """Every sync, by name."""
-    chains, names = _chains(database._graph)
-    found = [Sync(database, stages, names) for stages in chains]
-    return sorted(found, key=lambda sync: sync.name)
+    known = database._graph.sync_chains()
+    return [Sync(database, chain, known.names) for chain in known.by_title]
+
+
+def find_sync(database: Database, text: str) -> Sync:
+    """A sync by its name, or by that of a branch that is in no other."""
+    known = database._graph.sync_chains()
+    found = known.find(text)
+    if len(found) != 1:
+        there = ", ".join(map(known.title, known.by_title)) or "none"
+        what = "more than one sync" if found else "no sync"
+        raise NotFound(f"there is {what} {text!r}; there are: {there}")
+    return Sync(database, found[0], known.names)
 
 
 class Sync:
     """A standing relation between branches."""
 
-    def __init__(self, database: Database, stages: SyncChain, names: dict[BranchId, str]):
+    def __init__(self, database: Database, chain: SyncChain, names: Mapping[BranchId, str]):
         self.database = database
-        self._chain = stages
+        self._chain = chain
         self._names = names
 
     @property
@@ -286,10 +288,10 @@ class Sync:
         return Outcome(name, made, "lens", "ASKED_FOR", rows, "embedded", perf_counter() - began)
 
     def _reload(self) -> None:
-        graph = self.database._graph
+        known = self.database._graph.sync_chains()
         mine = {row.id for row in self._chain}
-        chains, self._names = _chains(graph)
-        self._chain = next(c for c in chains if mine & {row.id for row in c})
+        self._names = known.names
+        self._chain = next(c for c in known.every if mine & {row.id for row in c})
 
     def explain(self) -> str:
         """What it does, in a sentence."""
@@ -350,8 +352,8 @@ def updatable_sync(graph: Graph, name: str) -> SyncRow | None:
     branch = graph.branches.find(name)
     if branch is None or set(graph.tables(graph.snapshots.at(branch.head))) != {name}:
         return None
-    for stages in _chains(graph)[0]:
-        is_written = stages[0].kind != KIND and stages[0].direction == "both"
-        if is_written and stages[-1].target == branch.id:
-            return stages[0]
+    for chain in graph.sync_chains().of_branch(branch.id):
+        is_written = chain[0].kind != KIND and chain[0].direction == "both"
+        if is_written and chain[-1].target == branch.id:
+            return chain[0]
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from livingdb.alerts.outbox import label_of
 from livingdb.catalog.alerts import AlertRow
+from livingdb.catalog.runs import RunRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import InvalidData, NotFound
 from livingdb.evolution.masked_history import MessageFilter
@@ -243,24 +244,55 @@ def _syncs(database: Database, ref: str) -> pa.Table:
 
 
 def _runs(database: Database, ref: str) -> pa.Table:
-    """What syncs have done, newest first."""
+    """What syncs and the jobs of the runner have done, newest first."""
     graph = database._graph
-    lines = [(sync.name, row) for sync in database.syncs() for row in sync._run_rows()]
-    lines.sort(key=lambda line: (line[1].time, line[1].id), reverse=True)
-    made = graph.snapshots.get_many({r.snapshot for _, r in lines if r.snapshot is not None})
-    ids = [None if r.snapshot is None else made[r.snapshot].address.hex() for _, r in lines]
+    lines: list[tuple[str | None, str | None, RunRow]] = [
+        (sync.name, None, row) for sync in database.syncs() for row in sync._run_rows()
+    ]
+    lines += [(None, name, row) for name, row in _job_runs(database)]
+    lines.sort(key=lambda line: (line[2].time, line[2].id), reverse=True)
+    rows = [row for _, _, row in lines]
+    made = graph.snapshots.get_many({r.snapshot for r in rows if r.snapshot is not None})
+    ids = [None if r.snapshot is None else made[r.snapshot].address.hex() for r in rows]
     texts = ("strategy", "reason", "engine", "error")
     return pa.table(
         {
-            "sync": pa.array([name for name, _ in lines], pa.string()),
-            "time": pa.array([row.time for _, row in lines], pa.int64()).cast(TIME),
-            "seconds": pa.array([row.duration / 1e6 for _, row in lines], pa.float64()),
-            "outcome": pa.array([row.outcome for _, row in lines], pa.string()),
+            "sync": pa.array([sync for sync, _, _ in lines], pa.string()),
+            "time": pa.array([row.time for row in rows], pa.int64()).cast(TIME),
+            "seconds": pa.array([row.duration / 1e6 for row in rows], pa.float64()),
+            "outcome": pa.array([row.outcome for row in rows], pa.string()),
             "snapshot": pa.array(ids, pa.string()),
-            **{t: pa.array([r.details.get(t) for _, r in lines], pa.string()) for t in texts},
-            "rows": pa.array([row.details.get("rows") for _, row in lines], pa.int64()),
+            **{t: pa.array([r.details.get(t) for r in rows], pa.string()) for t in texts},
+            "rows": pa.array([row.details.get("rows") for row in rows], pa.int64()),
+            "job": pa.array([job for _, job, _ in lines], pa.string()),
         }
     )
+
+
+def _job_runs(database: Database) -> Iterator[tuple[str, RunRow]]:
+    """The newest runs of each job of the runner."""
+    for job in database._graph.catalog.jobs.all().values():
+        for run in job.details.get("runs", ()):
+            told = {"reason": f"{run['did']:,} done", "error": run["error"] or None}
+            duration = int(run["seconds"] * 1e6)
+            yield job.name, RunRow(0, "", None, run["time"], duration, run["outcome"], told)
+
+
+def _jobs(database: Database, ref: str) -> pa.Table:
+    """The jobs of the runner: who does each, how far it is, its last error and its next time."""
+    rows = list(database._graph.catalog.jobs.all().values())
+    texts = ("name", "state", "progress", "error")
+    times = ("began", "ended", "due")
+    holders = [":".join(row.holder.split(":")[:2]) or None for row in rows]
+    return pa.table(
+        {
+            **{t: pa.array([getattr(r, t) or None for r in rows], pa.string()) for t in texts},
+            "holder": pa.array(holders, pa.string()),
+            "failures": pa.array([row.failures for row in rows], pa.int64()),
+            **{t: pa.array([getattr(r, t) or None for r in rows], pa.int64()).cast(TIME)
+               for t in times},
+        }
+    )  # fmt: skip
 
 
 def _outbox(database: Database, ref: str) -> pa.Table:
@@ -299,6 +331,7 @@ _TABLES: dict[str, tuple[Callable[..., pa.Table], int, int]] = {
     "tags": (_tags, 0, 0),
     "syncs": (_syncs, 0, 0),
     "runs": (_runs, 0, 0),
+    "jobs": (_jobs, 0, 0),
     "diff": (_diff, 3, 3),
     "blame": (_blame, 1, 1),
     "history": (_history, 1, 2),

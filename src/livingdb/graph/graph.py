@@ -39,6 +39,7 @@ from livingdb.graph.storage.database_store import DatabaseStore
 from livingdb.graph.storage.staging import TRANSACTION_BYTES, Scratch, Staging
 from livingdb.graph.storage.upkeep import Upkeep
 from livingdb.graph.storage.version_index import CatalogIndex
+from livingdb.graph.sync_chains import SyncChains
 from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
 
@@ -83,6 +84,7 @@ class Graph:
         self.versions.keep_index = self.upkeep.keep_index
         self._lock = RLock()
         self._syncs: KnownSyncs | None = None
+        self._sync_chains: SyncChains | None = None
         self.large = collaborators.large
         self.on_alert = collaborators.on_alert
 
@@ -278,6 +280,13 @@ class Graph:
                 known = KnownSyncs.read(epoch, self.catalog.syncs, self.branches)
             self._syncs = known
         return known.active
+
+    def sync_chains(self) -> SyncChains:
+        """Every sync there is, active or not."""
+        rows, known = self.catalog.syncs.all(), self._sync_chains
+        if known is None or known.rows is not rows:  # a change of a name is one of the epoch, too
+            self._sync_chains = known = SyncChains.read(rows, self.branches)
+        return known
 
     # --- the commit point --------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from livingdb.alerts.raise_alert import printable, raise_alert
 from livingdb.catalog.ids import BranchId
-from livingdb.catalog.syncs import ACTIVE, DETACHED, ERROR, HELD, SyncRow, sync_chains
+from livingdb.catalog.syncs import ACTIVE, DETACHED, ERROR, HELD, SyncRow
 from livingdb.chunks.address import Address
 from livingdb.errors import TransactionConflict
 from livingdb.graph.edge_ends import AT, FROM
@@ -44,11 +44,10 @@ _FAR = 100
 
 def sync_chain(graph: Graph, sync: SyncRow) -> list[SyncRow]:
     """The rows of one sync, from its source to its target: several where changes compose."""
-    hidden = {row.id for row in graph.branches.all() if is_hidden(row.name)}
-    if not hidden & {*sync.sources, sync.target}:
+    known = graph.sync_chains()
+    if not any(is_hidden(known.names.get(end, "")) for end in (*sync.sources, sync.target)):
         return [sync]
-    chains = sync_chains(graph.catalog.syncs.all(), hidden)
-    return next(list(chain) for chain in chains if any(row.id == sync.id for row in chain))
+    return next(list(chain) for chain in known.every if any(row.id == sync.id for row in chain))
 
 
 def set_state(

@@ -29,12 +29,11 @@ from livingdb.tables.thin_keyframes import thin_keyframes
 from livingdb.tables.unique_index import KIND as INDEX_KIND
 from livingdb.trees.nodes import Entries
 
-__all__ = ["CompactionReport", "compact"]
+__all__ = ["LEFT_BEHIND_SECONDS", "CompactionReport", "compact"]
 
 Progress = Callable[[str], None]
 _ATTEMPTS = 3
-_LONGEST_LINE = 100_000
-_LEFT_BEHIND_SECONDS = 86_400.0  # no writer takes that long over one file
+LEFT_BEHIND_SECONDS = 86_400.0  # no writer takes that long over one file
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def compact(graph: Graph, progress: Progress | None = None) -> CompactionReport:
             break
     give_back_pages(store)
     drop_unused_projections(graph)
-    graph.place.files.sweep(_LEFT_BEHIND_SECONDS)
+    graph.place.files.sweep(LEFT_BEHIND_SECONDS)
     return CompactionReport(
         before, _pack_bytes(graph, graph.catalog.packs.names()), drained, thinned
     )
@@ -119,13 +118,8 @@ def _head_versions(graph: Graph) -> dict[Address, Version]:
 
 def _add_runs(graph: Graph) -> None:
     """Write down the runs to the heads of branches that have none: they are older than runs are."""
-    versions = graph.versions
     for head in _head_versions(graph).values():
-        nearest = versions.nearest_stored(head) or versions.require(head.origin)
-        line = graph.index.line(head, nearest.depth, _LONGEST_LINE)
-        for part in reversed(line):
-            if part.run is None and versions.is_run_due(part.version):
-                graph.upkeep.save_run(part.version)
+        graph.upkeep.save_missing_runs(head)
 
 
 def _thin(graph: Graph) -> int:

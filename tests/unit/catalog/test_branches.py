@@ -267,3 +267,14 @@ def test_a_branch_is_found_before_a_tag_of_its_name(
     with catalog.write() as connection:
         catalog.raise_epoch(connection)
     assert catalog.branches.branch_or_tag("nothing") == (None, "1")
+
+
+def test_branches_in_the_order_of_their_heads(catalog: Catalog, line: list[SnapshotRow]) -> None:
+    for name, head in (("late", 3), ("a", 1), ("b", 1), ("first", 0)):
+        add_branch(catalog, name, line[head])
+    by_head = catalog.branches.by_head
+    assert [row.name for row in by_head(0, 0, 9)] == ["first", "a", "b", "late"]
+    page = by_head(0, 0, 2)
+    assert [row.name for row in by_head(page[-1].head, page[-1].number, 9)] == ["b", "late"]
+    assert by_head(line[3].sequence, 1 << 62, 9) == []
+    assert catalog.snapshots.newest_number() == line[3].sequence

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from sqlalchemy import create_engine, make_url, text
@@ -29,6 +30,7 @@ from livingdb import (
 )
 from livingdb.evolution import AddColumn
 from livingdb.graph.graph import BatchAlreadyStored
+from livingdb.maintenance.upkeep.runner import UpkeepReport
 
 CANARY = "hunter2-canary"
 ORDERS = {"id": "bigint", "city": "string", "amount": "double"}
@@ -343,3 +345,33 @@ def test_versions_follow_later(place: Place) -> None:
         assert rows["v0"].equals(rows["main"])
         assert rows["v4"].equals(rows["main"])
         assert not db.check(deep=True).problems
+
+
+def test_runners_of_many_hosts_share_the_upkeep(db: Database, place: Place) -> None:
+    main = db.branch("main")
+    main.derive("few", sql="SELECT id FROM orders WHERE amount > 5", engine="embedded")
+    main.evolve(AddColumn("orders", "note", "string"))
+    for number in range(10):
+        main.upsert("orders", [{"id": number, "city": "Rome", "amount": 9.0}])
+    rows = main.table("orders").to_arrow()
+    reports: list[UpkeepReport] = []
+
+    def keep_up() -> None:
+        with livingdb.open(place.url(), engine="embedded") as other:
+            reports.append(other.upkeep(seconds=60))
+
+    threads = [Thread(target=keep_up) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(reports) == 2
+    assert not any(report.failed for report in reports)
+    assert {job.state for job in db._graph.catalog.jobs.all().values()} == {"idle"}
+    db.upkeep(seconds=60)
+    assert db.sync("few").lag == 0
+    assert main.table("orders").to_arrow() == rows
+    assert db.check().ok
+    status = db.status()
+    assert status.ok
+    assert status.due == []

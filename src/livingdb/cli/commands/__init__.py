@@ -32,6 +32,7 @@ COMMANDS = (
     "sync",
     "alerts",
     "lineage",
+    "status",
     "check",
     "storage",
     "compact",
@@ -96,6 +97,8 @@ def command(name: str) -> Any:  # noqa: PLR0912, PLR0915
             from livingdb.cli.commands.alerts import alerts as found
         case "lineage":
             from livingdb.cli.commands.lineage import lineage as found
+        case "status":
+            from livingdb.cli.commands.status import status as found
         case "check":
             from livingdb.cli.commands.check import check as found
         case "storage":

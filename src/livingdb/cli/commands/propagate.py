@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import select
 import signal
+import time as clock
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["propagate"]
 
 _PAUSE_SECONDS = 1.0
+_REST_SECONDS = 15.0
+"""How long upkeep rests where nothing was due."""
 
 
 def propagate(
@@ -33,27 +38,45 @@ def propagate(
         typer.Option(min=0.01, help="Seconds between looks, with --watch. [default: 1]"),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Look once; so it is anyway.")] = False,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=0.01, help="End after so many seconds, with --watch."),
+    ] = None,
+    upkeep: Annotated[
+        bool | None,
+        typer.Option(
+            "--upkeep/--no-upkeep",
+            help="Between looks, fold, drain, migrate, compact and check, with --watch. "
+            "[default: --upkeep]",
+        ),
+    ] = None,
     engine: Engine = None,
     trust: Trust = None,
 ) -> None:
     """Bring everything up to date that is due: deferred views, and those whose time has come.
 
+    With --watch this is the runner: between looks it does the upkeep of the database.
+
     \b
     Example:
       livingdb propagate
       livingdb propagate --watch --every 5
+      livingdb propagate --watch --seconds 600 --no-upkeep
     """
     if watch and once:
         raise typer.BadParameter("once, or for as long as it takes?", param_hint="--watch --once")
-    if every is not None and not watch:
-        raise typer.BadParameter("goes with --watch", param_hint="--every")
+    for name, given in (("--every", every), ("--seconds", seconds), ("--upkeep", upkeep)):
+        if given is not None and not watch:
+            raise typer.BadParameter("goes with --watch", param_hint=name)
     from livingdb.cli.runs import tell_runs
 
     settings = Settings.of(context)
     output = settings.output()
     with settings.open(trust, engine) as db:
         if watch:
-            _watch(db, output, every or _PAUSE_SECONDS)
+            pause = every or _PAUSE_SECONDS
+            keep_up = None if upkeep is False else _Upkeep(db, pause)
+            _watch(db, output, pause, seconds, keep_up)
             return
         runs = _round(db, True)
         tell_runs(output, runs, "nothing is due")
@@ -73,8 +96,14 @@ def _round(db: Database, is_shown: bool) -> list[Run]:
         return db.propagate(progress=lambda done, total, _name: report(done, total))
 
 
-def _watch(db: Database, output: Output, pause_seconds: float) -> None:
-    """Run what is due, again and again.
+def _watch(
+    db: Database,
+    output: Output,
+    pause_seconds: float,
+    seconds: float | None,
+    upkeep: _Upkeep | None,
+) -> None:
+    """Run what is due, again and again, for so many seconds; and upkeep between.
 
     What fails is told and tried again with the next look; as long as it fails in the same way,
     it is told once.
@@ -83,13 +112,19 @@ def _watch(db: Database, output: Output, pause_seconds: float) -> None:
 
     told: dict[str, str | None] = {}
     is_first = True
+    end = None if seconds is None else clock.monotonic() + seconds
     with StopSignal() as ending:
-        while not ending.is_requested:
+        while not ending.is_requested and (end is None or clock.monotonic() < end):
+            began = clock.monotonic()
             try:
                 runs = _round(db, is_first)
                 is_first = False
                 tell_runs(output, [r for r in runs if not r.error or told.get(r.name) != r.error])
                 told = {run.name: run.error for run in runs}
+                ending.listen()
+                if upkeep is not None and not ending.is_requested:
+                    with ending.interrupting():
+                        upkeep.run()
             except LivingDBError as error:
                 if told.get("") != str(error):
                     typer.echo(f"livingdb: {error}", err=True)
@@ -97,7 +132,33 @@ def _watch(db: Database, output: Output, pause_seconds: float) -> None:
             except KeyboardInterrupt:
                 ending.ask()
             ending.listen()
-            ending.wait(pause_seconds)
+            left = pause_seconds - (clock.monotonic() - began)
+            ending.wait(max(0.0, left if end is None else min(left, end - clock.monotonic())))
+
+
+class _Upkeep:
+    """What is done between looks: as much as fits, and after a look in vain nothing for a while.
+
+    A job that fails is told, once for each way in which it does.
+    """
+
+    def __init__(self, db: Database, seconds: float):
+        self._db = db
+        self._seconds = max(_PAUSE_SECONDS, seconds)
+        self._rests_until = 0.0
+        self._told: dict[str, str] = {}
+
+    def run(self) -> None:
+        """Do some of what is due."""
+        if clock.monotonic() < self._rests_until:
+            return
+        report = self._db.upkeep(self._seconds, propagate=False)
+        for run in report.runs:
+            if run.error and self._told.get(run.name) != run.error:
+                typer.echo(f"livingdb: upkeep: {run.name}: {run.error}", err=True)
+            self._told[run.name] = run.error
+        if not report.runs:
+            self._rests_until = clock.monotonic() + _REST_SECONDS
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -111,6 +172,7 @@ class StopSignal:
 
     def __init__(self) -> None:
         self.is_requested = False
+        self._interrupts = False
 
     def __enter__(self) -> Self:
         # A pipe, not a lock: a signal comes at any moment, also while a lock is being taken.
@@ -136,6 +198,15 @@ class StopSignal:
         self.is_requested = True
         os.write(self._writing, b".")
 
+    @contextmanager
+    def interrupting(self) -> Iterator[None]:
+        """What runs inside is left at once when the end is asked for: `KeyboardInterrupt`."""
+        self._interrupts = True
+        try:
+            yield
+        finally:
+            self._interrupts = False
+
     def wait(self, seconds: float) -> None:
         """Wait so long, or until the end is asked for."""
         select.select([self._reading], [], [], seconds)
@@ -144,3 +215,5 @@ class StopSignal:
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         self.ask()
+        if self._interrupts:
+            raise KeyboardInterrupt

@@ -14,7 +14,7 @@ from livingdb.chunks.store import StoredChunk
 from livingdb.errors import LivingDBError
 from livingdb.graph.storage.database_store import DatabaseStore
 
-__all__ = ["JOURNAL_LIMIT_BYTES", "drain_journal"]
+__all__ = ["JOURNAL_LIMIT_BYTES", "drain_journal", "join_small_packs", "packs_to_join"]
 
 JOURNAL_LIMIT_BYTES = 512 << 10
 
@@ -65,13 +65,13 @@ def join_small_packs(store: DatabaseStore) -> int:
     """Join packs until no level has too many; how many packs went."""
     gone = 0
     while True:
-        found = _packs_to_join(store)
+        found = packs_to_join(store)
         if not found:
             return gone
         gone += _join(store, found)
 
 
-def _packs_to_join(store: DatabaseStore) -> list[str]:
+def packs_to_join(store: DatabaseStore) -> list[str]:
     """The packs of a level that has too many."""
     by_level: dict[int, list[str]] = {}
     for name, level in store.catalog.packs.levels():

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Upkeep"]
 
 FOLD_BYTES = 64 << 10  # of a tree, that the journal takes
+_LONGEST_LINE = 100_000
 
 
 def _let_go(_chunk: StoredChunk) -> None:
@@ -167,25 +168,34 @@ class Upkeep:
         turns = self._graph.place.turns
         return nullcontext(True) if turns is None else turns.alone(name)
 
-    def save_run(self, version: Version) -> None:
-        """Write down the run that a version is to have, if it is worth it."""
+    def save_run(self, version: Version) -> bool:
+        """Write down the run that a version is to have; whether it was worth it."""
         graph = self._graph
         epoch = graph.catalog.meta(EPOCH)
         graph.observe_epoch(epoch)
         with graph.stage(FOLD_BYTES) as staging:
             run = graph.versions.make_run(version, staging.sink)
             if run is None:
-                return
+                return False
             staging.finish_packs()
             with graph.catalog.write() as connection:
                 if graph.catalog.meta(EPOCH, connection) != epoch:
-                    return
+                    return False
                 staging.write(connection)
                 graph.index.save_run(connection, run)
                 staging.keep()
             staging.publish()
         graph.index.put_run(run)
         self.note(staging.journal_bytes)
+        return True
+
+    def save_missing_runs(self, version: Version) -> int:
+        """Write down the runs that the line to a version lacks; how many that were."""
+        versions, index = self._graph.versions, self._graph.index
+        nearest = versions.nearest_stored(version) or versions.require(version.origin)
+        line = index.line(version, nearest.depth, _LONGEST_LINE)
+        missing = [p.version for p in line if p.run is None and versions.is_run_due(p.version)]
+        return sum([self.save_run(each) for each in reversed(missing)])
 
     def fold(self, version: Version) -> Address:
         """Materialize a version, durably; its root.

@@ -152,6 +152,7 @@ QUERIES = [
     "SELECT * FROM livingdb.movements",
     "SELECT * FROM livingdb.edges",
     "SELECT * FROM livingdb.runs",
+    "SELECT * FROM livingdb.jobs",
     "SELECT * FROM livingdb.blame('people')",
     "SELECT * FROM livingdb.history('people')",
     "SELECT * FROM livingdb.syncs",
