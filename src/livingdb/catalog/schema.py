@@ -59,6 +59,7 @@ __all__ = [
     "step",
     "stream",
     "sync",
+    "table_layout",
     "tag",
     "touch",
     "trail",
@@ -352,6 +353,16 @@ materialization = Table(
     Column("root", _Address, nullable=False),
     Column("origin", _Address, nullable=False),
     Column("depth", _Number, nullable=False),
+    Column("layout", _Address),
+    _digest(),
+    sqlite_with_rowid=False,
+)
+
+table_layout = Table(
+    "table_layout",
+    metadata,
+    Column("table", Text, primary_key=True),
+    Column("layout", Text, nullable=False),
     _digest(),
     sqlite_with_rowid=False,
 )

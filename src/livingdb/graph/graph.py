@@ -240,7 +240,12 @@ class Graph:
         if epoch != self._epoch:
             self.store.refresh()
             self.index.refresh()
+            self.versions.forget_mapped_rows()
             self._epoch = epoch
+
+    def observe_now(self) -> None:
+        """See what the database has now: whatever others changed, the next answer knows it."""
+        self.observe_epoch(self.catalog.meta(EPOCH))
 
     def resolve(self, ref: str) -> ResolvedRef:
         """The snapshot a ref names."""

@@ -62,6 +62,14 @@ class Grouping:
             return (self.row_shape,)
         return tuple(self._shape(self.positions(group)) for group in range(len(self.groups)))
 
+    def is_laid_as(self, other: Grouping) -> bool:
+        """Whether equal rows make equal trees in both: cut and grouped alike."""
+        return (self.groups, self.splitter, self.piece_bytes) == (
+            other.groups,
+            other.splitter,
+            other.piece_bytes,
+        )
+
     def positions(self, group: int) -> list[int]:
         """The columns of a group's leaves: the key, then its own."""
         return [*range(self.key_count), *self.groups[group]]
