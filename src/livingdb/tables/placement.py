@@ -25,12 +25,13 @@ class Placement:
     """Where trees of versions of a definition go.
 
     `definition` is theirs with the layout in force, and `other` its record, if trees lie otherwise
-    in it than in their own.
+    in it than in their own.  `is_given`: the table was given a layout since it was made.
     """
 
     definition: Definition
     forest: Forest
-    other: StoredChunk | None
+    other: StoredChunk | None = None
+    is_given: bool = False
 
     @property
     def layout(self) -> Layout:

@@ -240,12 +240,12 @@ class Versions:
     def _make_placement(self, address: Address, chosen: TableLayout | None) -> Placement:
         definition, forest = self._definition(address), self._forest(address)
         if chosen is None:
-            return Placement(definition, forest, None)
+            return Placement(definition, forest)
         wanted = replace(definition, layout=chosen.fit(definition.schema))
         made = self.forest_of(wanted)
         if made.grouping.is_laid_as(forest.grouping):
-            return Placement(wanted, forest, None)
-        return Placement(wanted, made, wanted.to_chunk())
+            return Placement(wanted, forest, is_given=True)
+        return Placement(wanted, made, wanted.to_chunk(), is_given=True)
 
     def is_in_place(self, version: Version, tree: Tree) -> bool:
         """Whether a tree of a version lies as trees of its table are made now."""
@@ -483,9 +483,9 @@ class Versions:
         A small table that lies in another layout is laid out anew as it is touched; of a larger
         one a long tail decides, or whoever lays out tables.
         """
-        layout = self.placement(version).layout
-        recorded = self.require(version.keyframe)
-        if layout.fold != "never" and self._is_small_and_displaced(version, recorded):
+        place = self.placement(version)
+        layout, recorded = place.layout, self.require(version.keyframe)
+        if place.is_given and layout.fold != "never" and self._is_displaced(version, recorded):
             return True
         if layout.fold == "auto" and _weight(recorded, version) <= FOLD_FLOOR_ROWS:
             return False
@@ -497,7 +497,7 @@ class Versions:
             return layout.is_fold_due(tail, 0)
         return tail > 0 and layout.is_fold_due(tail, self.count(keyframe))
 
-    def _is_small_and_displaced(self, version: Version, recorded: Version) -> bool:
+    def _is_displaced(self, version: Version, recorded: Version) -> bool:
         """Whether the tree that a version is read from lies otherwise, and has few rows."""
         known = self.index.tree(recorded.address)
         if known is not None and self.is_in_place(version, known):
