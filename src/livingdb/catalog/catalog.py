@@ -21,6 +21,7 @@ from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.journal import Journal
 from livingdb.catalog.labels import Labels
 from livingdb.catalog.migrations import DATABASE, DEFAULT_BRANCH, create_schema, migrate
+from livingdb.catalog.observations import Observations
 from livingdb.catalog.outbox import Outbox
 from livingdb.catalog.packs import Packs
 from livingdb.catalog.runs import Runs, Trail
@@ -70,6 +71,7 @@ class Catalog:
         self.former_names = FormerNames(queries)
         self.versions = VersionRows(engine, queries)
         self.table_layouts = TableLayouts(queries)
+        self.observations = Observations(queries)
         self.counters = Counters(engine, queries)
 
     @classmethod
@@ -174,6 +176,10 @@ class Catalog:
         """Let a branch be meant where none is named."""
         _facts.put(connection, [{"name": DEFAULT_BRANCH, "value": branch}])
 
+    def set_meta(self, connection: Connection, name: str, value: str) -> None:
+        """Write down a fact about the database, in a transaction."""
+        _facts.put(connection, [{"name": name, "value": value}])
+
     def write_counters(self, connection: Connection | None = None) -> tuple[object, ...]:
         """Values that change whenever something is written that needs chunks."""
         statement = select(
@@ -194,7 +200,7 @@ class Catalog:
         """A version has another tree than before, which its row alone does not tell by a count."""
         before = self.meta(_REPLACED_TREES, connection)
         value = str(int(before or 0) + 1)
-        _facts.put(connection, [{"name": _REPLACED_TREES, "value": value}])
+        self.set_meta(connection, _REPLACED_TREES, value)
 
     def raise_epoch(self, connection: Connection) -> str:
         """What was built upon chunks that may be gone now must not be committed; the new epoch."""

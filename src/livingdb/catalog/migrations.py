@@ -203,6 +203,7 @@ def _add_keeping(connection: Connection) -> None:
         schema.outside_copy,
         schema.job,
         schema.table_layout,
+        schema.observation,
     ):
         table.create(connection, checkfirst=True)
 

@@ -49,6 +49,7 @@ __all__ = [
     "materialization",
     "meta",
     "metadata",
+    "observation",
     "outbox",
     "outside_copy",
     "pack",
@@ -363,6 +364,16 @@ table_layout = Table(
     metadata,
     Column("table", Text, primary_key=True),
     Column("layout", Text, nullable=False),
+    _digest(),
+    sqlite_with_rowid=False,
+)
+
+observation = Table(
+    "observation",
+    metadata,
+    Column("subject", Text, primary_key=True),
+    Column("time", _Number, nullable=False),
+    Column("counts", Text, nullable=False),
     _digest(),
     sqlite_with_rowid=False,
 )

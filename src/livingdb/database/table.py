@@ -154,7 +154,7 @@ class Table(TableReader):
     @cached_property
     def rows(self) -> RowSet:
         """The rows themselves."""
-        return self._graph.versions.rows(self._version)
+        return self._graph.observer.rows(self._version)
 
     @property
     def schema(self) -> pa.Schema:

@@ -34,6 +34,7 @@ from livingdb.tables.index import (
 )
 from livingdb.tables.layout import FOLD_FLOOR_ROWS, TableLayout
 from livingdb.tables.placement import Placement
+from livingdb.tables.read_counts import ReadCounts
 from livingdb.tables.recipe import Change, Counts, Definition, Derived, Recipe, Rows, load_recipe
 from livingdb.tables.rows import RowSet
 from livingdb.tables.run import is_run_worth, run_start
@@ -60,6 +61,7 @@ _LINK_ROWS = 16
 
 KeepAnswer = Callable[[Version, Derived, Sequence[StoredChunk]], None]
 KeepIndex = Callable[[BuiltIndex], None]
+NoteChange = Callable[[Version, Delta], None]
 
 
 class Versions:
@@ -89,6 +91,8 @@ class Versions:
         """Takes the tree of a version that was evaluated to be read."""
         self.keep_index: KeepIndex = self._put_index
         """Takes an index that was made to be read."""
+        self.note_change: NoteChange = lambda version, changes: None
+        """Is told of changes that are made."""
         self.uniques = UniqueIndexes(self)
 
     # --- making ------------------------------------------------------------------------------
@@ -135,6 +139,7 @@ class Versions:
         version = self._child(base, stored.address, len(changes), rows)
         self.index.put(version)
         self._tails.remember(version.address, changes)
+        self.note_change(version, changes)
         start = self._run_start(version)
         if start is not None and self._tails.is_at_hand(start, version):
             run = self.make_run(version, sink)
@@ -284,20 +289,23 @@ class Versions:
         known = self._definition(definition)
         return Forest(self.store, known.layout.grouping(known.schema), self.cache)
 
-    def rows(self, version: Version) -> RowSet:
+    def rows(self, version: Version, counts: ReadCounts | None = None) -> RowSet:
         """The rows of a version: its nearest materialization and the tail over it.
 
-        Rows that can be found as they are read are: nothing is materialized for them.
+        Rows that can be found as they are read are: nothing is materialized for them.  `counts` is
+        told how they are read.
         """
         kept = self.nearest_stored(version)
         mapped = None if kept is not None else self._mapped(version.origin)
         if mapped is not None:
             self._projected_reads[version.origin] += 1
             if version.origin == version.address:
-                return mapped.rows
+                return mapped.rows if counts is None else replace(mapped.rows, counts=counts)
             origin = self.require(version.origin)
-            return replace(mapped.rows, tail=self._tails.tail(origin, version, mapped))
-        return self._rows_over(kept if kept is not None else self._evaluate(version), version)
+            tail = self._tails.tail(origin, version, mapped)
+            return replace(mapped.rows, tail=tail, counts=counts)
+        kept = kept if kept is not None else self._evaluate(version)
+        return self._rows_over(kept, version, counts)
 
     def projected_reads(self, version: Version) -> int:
         """How often the line of a version was read through lenses, by this process."""
@@ -316,13 +324,16 @@ class Versions:
         """The rows of a version as a stored tree and the tail over it."""
         return self._rows_over(self.nearest(version), version)
 
-    def _rows_over(self, keyframe: Version, version: Version) -> RowSet:
+    def _rows_over(
+        self, keyframe: Version, version: Version, counts: ReadCounts | None = None
+    ) -> RowSet:
         tree = self.index.tree(keyframe.address)
         assert tree is not None
         schema = self.definition(version).schema
         is_own = keyframe.address == version.address
         tail = None if is_own else self._tails.tail(keyframe, version)
-        return RowSet(schema, self._forest_under(version, tree), tree.root, tail)
+        forest = self._forest_under(version, tree)
+        return RowSet(schema, forest, tree.root, tail, counts=counts)
 
     def empty(self, definition: Definition) -> RowSet:
         """A table of that definition without rows."""

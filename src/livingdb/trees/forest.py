@@ -209,6 +209,14 @@ class Forest:
         """Key ranges of about equal row counts."""
         return tree_scan.split(self.readers[0], self.roots(root)[0], parts)
 
+    def place(self, root: Address, key: Any) -> float:
+        """About where a key lies among those of a tree, from 0 to 1: by what its root node says."""
+        reader = self.readers[0]
+        node = reader.read(self.roots(root)[0])
+        if not isinstance(node, Entries):
+            return 0.0
+        return float(np.searchsorted(node.keys, key)) / len(node.keys)
+
     def _locate(self, positions: Sequence[int]) -> dict[int, list[int]]:
         """Which groups to read for these columns: group → positions within its shape."""
         wanted: dict[int, list[int]] = {}
