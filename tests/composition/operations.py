@@ -20,7 +20,14 @@ from tests.composition.model import Model
 from tests.composition.row_operations import DrawNumbers, SqlDelete, SqlInsert, SqlUpdate, Write
 from tests.composition.schema_operations import Evolve, Retire, TransformClone
 from tests.composition.step import Step
-from tests.composition.upkeep_operations import Compact, Inspect, Migrate, Reopen, Upkeep
+from tests.composition.upkeep_operations import (
+    Compact,
+    Inspect,
+    Migrate,
+    Relayout,
+    Reopen,
+    Upkeep,
+)
 from tests.composition.view_operations import (
     Alter,
     Approve,
@@ -73,6 +80,7 @@ WEIGHTS: dict[type[Step], int] = {
     Compact: 1,
     Migrate: 1,
     Upkeep: 1,
+    Relayout: 2,
     Inspect: 1,
 }
 

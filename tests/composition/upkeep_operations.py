@@ -1,4 +1,4 @@
-"""Operations that change nothing anybody sees: reopen, compact, migrate, upkeep; and inspection."""
+"""Operations that change nothing anybody sees: upkeep of all kinds, relayout, reopen, inspection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.composition.step import DONE, SKIPPED, Expected, Outcome, Step
 
 import livingdb
 
-__all__ = ["Compact", "Inspect", "Key", "Migrate", "Reopen", "Upkeep"]
+__all__ = ["Compact", "Inspect", "Key", "Migrate", "Relayout", "Reopen", "Upkeep"]
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,50 @@ class Upkeep(Step):
             world.forget_read()
 
         return Outcome(check=check)
+
+
+@dataclass(frozen=True)
+class Relayout(Step):
+    """Another layout for a table: leaves of so many rows, and its values in so many groups."""
+
+    branch: str
+    table: str
+    target_rows: int
+    groups: int
+    fold: str
+    splitter: str = "content"
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        branch = random.choice(sorted(model.branches))
+        tables = sorted(model.branches[branch])
+        if not tables:
+            return None
+        return cls(
+            branch,
+            random.choice(tables),
+            random.choice((2, 3, 4096)),
+            random.choice((0, 1, 2, 3)),
+            random.choice(("auto", "always", "never")),
+            random.choice(("content", "content", "capacity")),
+        )
+
+    def expected(self, model: Model) -> Expected:
+        return DONE if self.table in model.branches.get(self.branch, {}) else SKIPPED
+
+    def call(self, db: livingdb.Database) -> Any:
+        branch = db.branch(self.branch)
+        schema = branch.table(self.table).definition.schema
+        values = [column.name for column in schema.stored_columns[len(schema.key) :]]
+        groups = [values[number :: self.groups] for number in range(self.groups)]
+        layout = livingdb.Layout(
+            self.splitter, self.target_rows, [group for group in groups if group] or None, self.fold
+        )
+        branch.relayout(self.table, layout)
+        return layout
+
+    def apply(self, model: Model) -> Outcome:
+        return Outcome(check=lambda world: world.forget_read())
 
 
 @dataclass(frozen=True)

@@ -138,6 +138,14 @@ def folding_commit(db: Database) -> None:
     db.branch("main").upsert("blobs", noise(900, 60, 120, seed=2))
 
 
+def lay_out_anew(db: Database) -> None:
+    """Trees of other layouts in the place of those that are there."""
+    main = db.branch("main")
+    main.relayout("orders", Layout(target_rows=16, groups=[["city"]]))
+    main.relayout("blobs", Layout(target_rows=8, fold="always"))
+    main.migrate()
+
+
 def create(path: Path, done: Done) -> None:
     with livingdb.create(path):
         done()
@@ -158,5 +166,6 @@ SCENARIOS = {
     "upkeep": Scenario(
         neglected, opened(lambda db: db.upkeep(seconds=60, propagate=False)), changes_rows=False
     ),
+    "relayout": Scenario(packed, opened(lay_out_anew), changes_rows=False),
     "create": Scenario(lambda path: None, create),
 }

@@ -34,7 +34,7 @@ from livingdb.chunks.store import StoredChunk
 from livingdb.errors import MissingKey
 from livingdb.tables import stored_delta as deltas
 from livingdb.tables.classify import classify
-from livingdb.tables.index import MemoryIndex, Version
+from livingdb.tables.index import MemoryIndex, Tree, Version
 from livingdb.tables.recipe import Change, Counts, load_recipe
 from livingdb.tables.rows import RowSet
 from livingdb.tables.stored_delta import load_delta, store_delta
@@ -90,7 +90,7 @@ class History:
         version, rows = self.pick(number)
         if kind == "fold":
             root = self.versions.fold(version, self.sink)
-            assert self.index.root(version.address) == root
+            assert self.index.tree(version.address) == Tree(root)
         elif kind == "evict":
             assert self.versions.evict(version) == (version.base is not None)
         elif kind == "thin":
@@ -214,7 +214,7 @@ def test_a_fold_is_the_tree_a_fresh_build_makes(
     for version, model in history.made:
         root = history.versions.fold(version, history.sink)
         fresh = History(world, model)
-        assert fresh.index.root(fresh.made[0][0].address) == root
+        assert fresh.index.tree(fresh.made[0][0].address) == Tree(root)
 
 
 def leaf_ends(forest: Forest, root: Address) -> Iterator[list[Any]]:

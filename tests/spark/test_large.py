@@ -12,6 +12,7 @@ from tests.property.trying import HAS_TIME
 
 import livingdb
 from livingdb.graph.diff import diff_versions
+from livingdb.tables.index import Tree
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +59,7 @@ def test_fold(spark: SparkSession, tmp_path: Path, groups: list[list[str]] | Non
             before = main.table("t").to_arrow()
             packs = len(graph.catalog.packs.names())
             roots.append(graph.fold(version))
-            assert graph.index.root(version.address) == roots[-1]
+            assert graph.index.tree(version.address) == Tree(roots[-1])
             assert engine == "embedded" or len(graph.catalog.packs.names()) > packs
             assert main.table("t").to_arrow().equals(before)
             assert db.check().problems == []
@@ -145,3 +146,28 @@ def test_migrate(spark: SparkSession, tmp_path: Path) -> None:
             assert len(later.table("t")) == len(before) - 1
             assert db.check().problems == []
     assert roots[:2] == roots[2:]
+
+
+def test_trees_in_another_layout(spark: SparkSession, tmp_path: Path) -> None:
+    """They are made, read, projected and compared by tasks as they lie."""
+    narrow = livingdb.Layout(target_rows=500, groups=[["s"]], fold="never", projection=True)
+    roots = []
+    for engine in ("embedded", "spark"):
+        with livingdb.create(tmp_path / engine, engine=engine) as db:
+            main = fill(db, livingdb.Layout(target_rows=300, fold="never"))
+            before, first = main.table("t").to_arrow(), main.log()[2].id
+            main.relayout("t", narrow)
+            assert main.migrate() == ["t"]
+            roots.append(main.table("t").root())
+            assert len(db.diff(first, "main")["t"]) > 0
+            main.upsert("t", rows(np.arange(3), 5))
+            if engine == "spark":
+                frame = spark.read.format("livingdb").options(table="t").load(db.name)
+                assert frame.count() == len(main.table("t"))
+                answer = main.sql("SELECT count(*) AS n, sum(length(s)) AS s FROM t").to_arrow()
+                lengths = [len(text) for text in main.table("t").to_arrow()["s"].to_pylist()]
+                assert answer.to_pylist() == [{"n": len(lengths), "s": sum(lengths)}]
+                assert db.storage().projection_bytes > 0
+            assert db.at(main.log()[1].id).table("t").to_arrow().equals(before)
+            assert db.check().problems == []
+    assert roots[0] == roots[1]

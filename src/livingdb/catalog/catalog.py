@@ -23,6 +23,7 @@ from livingdb.catalog.journal import Journal
 from livingdb.catalog.labels import Labels
 from livingdb.catalog.merge_requests import MergeRequests
 from livingdb.catalog.migrations import DATABASE, DEFAULT_BRANCH, create_schema, migrate
+from livingdb.catalog.observations import Observations
 from livingdb.catalog.outbox import Outbox
 from livingdb.catalog.packs import Packs
 from livingdb.catalog.runs import Runs, Trail
@@ -33,12 +34,14 @@ from livingdb.catalog.sql.sqlite import writing_engine
 from livingdb.catalog.steps import Steps
 from livingdb.catalog.streams import Streams
 from livingdb.catalog.syncs import Syncs
+from livingdb.catalog.table_layouts import TableLayouts
 from livingdb.catalog.versions import VersionRows
 from livingdb.errors import Corruption
 
 __all__ = ["Catalog"]
 
 _facts = SealedRows(schema.meta)
+_REPLACED_TREES = "replaced trees"
 
 
 class Catalog:
@@ -70,6 +73,8 @@ class Catalog:
         self.steps = Steps(queries)
         self.former_names = FormerNames(queries)
         self.versions = VersionRows(engine, queries)
+        self.table_layouts = TableLayouts(queries)
+        self.observations = Observations(queries)
         self.counters = Counters(engine, queries)
         self.jobs = Jobs(queries)
 
@@ -175,18 +180,31 @@ class Catalog:
         """Let a branch be meant where none is named."""
         _facts.put(connection, [{"name": DEFAULT_BRANCH, "value": branch}])
 
-    def write_counters(self, connection: Connection | None = None) -> tuple[int, ...]:
-        """Numbers that change whenever something is written that needs chunks."""
+    def set_meta(self, connection: Connection, name: str, value: str) -> None:
+        """Write down a fact about the database, in a transaction."""
+        _facts.put(connection, [{"name": name, "value": value}])
+
+    def write_counters(self, connection: Connection | None = None) -> tuple[object, ...]:
+        """Values that change whenever something is written that needs chunks."""
         statement = select(
             *(
                 select(func.count()).select_from(table).scalar_subquery()
                 for table in (schema.snapshot, schema.version, schema.materialization, schema.pack)
             ),
             select(func.coalesce(func.max(schema.pack.c.position), 0)).scalar_subquery(),
+            select(schema.meta.c.value)
+            .where(schema.meta.c.name == _REPLACED_TREES)
+            .scalar_subquery(),
         )
         if connection is not None:
             return tuple(connection.execute(statement).one())
         return tuple(self.queries.all(statement)[0])
+
+    def count_replaced_tree(self, connection: Connection) -> None:
+        """A version has another tree than before, which its row alone does not tell by a count."""
+        before = self.meta(_REPLACED_TREES, connection)
+        value = str(int(before or 0) + 1)
+        self.set_meta(connection, _REPLACED_TREES, value)
 
     def raise_epoch(self, connection: Connection) -> str:
         """What was built upon chunks that may be gone now must not be committed; the new epoch."""

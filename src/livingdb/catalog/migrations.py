@@ -22,7 +22,7 @@ from sqlalchemy.schema import CreateColumn, CreateIndex, CreateTable, Executable
 from livingdb.catalog import schema
 from livingdb.catalog.former_names import BRANCH_NAME, BRANCH_NUMBER, SYNC_NAME
 from livingdb.catalog.ids import BranchId, SyncId, derived_id
-from livingdb.catalog.seal_rows import seal_rows
+from livingdb.catalog.seal_rows import seal_rows, seal_trees_anew
 from livingdb.catalog.sealed_rows import DIGEST, SealedRows, sealed_tables
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.sqlite import writing_engine
@@ -205,8 +205,19 @@ def _add_keeping(connection: Connection) -> None:
         schema.merge_request,
         schema.merge_event,
         schema.merge_rule,
+        schema.table_layout,
+        schema.observation,
     ):
         table.create(connection, checkfirst=True)
+
+
+def _add_keeping_and_layouts(connection: Connection) -> None:
+    _add_keeping(connection)
+    wanted = schema.materialization.c.layout
+    known = inspect(connection).get_columns(wanted.table.name)
+    if all(column["name"] != wanted.name for column in known):
+        _add_column(connection, wanted)
+        seal_trees_anew(connection)
 
 
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {
@@ -217,7 +228,7 @@ MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     5: _add_counters,
     6: _add_steps_and_digests,
     7: _add_runs_of_deltas,
-    8: _add_keeping,
+    8: _add_keeping_and_layouts,
 }
 """What brings a catalog from one schema version to the next."""
 

@@ -52,6 +52,7 @@ __all__ = [
     "merge_rule",
     "meta",
     "metadata",
+    "observation",
     "outbox",
     "outside_copy",
     "pack",
@@ -62,6 +63,7 @@ __all__ = [
     "step",
     "stream",
     "sync",
+    "table_layout",
     "tag",
     "touch",
     "trail",
@@ -355,6 +357,26 @@ materialization = Table(
     Column("root", _Address, nullable=False),
     Column("origin", _Address, nullable=False),
     Column("depth", _Number, nullable=False),
+    Column("layout", _Address),
+    _digest(),
+    sqlite_with_rowid=False,
+)
+
+table_layout = Table(
+    "table_layout",
+    metadata,
+    Column("table", Text, primary_key=True),
+    Column("layout", Text, nullable=False),
+    _digest(),
+    sqlite_with_rowid=False,
+)
+
+observation = Table(
+    "observation",
+    metadata,
+    Column("subject", Text, primary_key=True),
+    Column("time", _Number, nullable=False),
+    Column("counts", Text, nullable=False),
     _digest(),
     sqlite_with_rowid=False,
 )

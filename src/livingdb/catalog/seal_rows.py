@@ -13,10 +13,10 @@ from sqlalchemy import Connection, select
 
 from livingdb.catalog import schema
 from livingdb.catalog.branch_log import lines, log_lines
-from livingdb.catalog.sealed_rows import DIGEST, DIGEST_BYTES, sealed_tables
+from livingdb.catalog.sealed_rows import DIGEST, DIGEST_BYTES, SealedRows, sealed_tables
 from livingdb.chunks.address import digest
 
-__all__ = ["seal_rows"]
+__all__ = ["seal_rows", "seal_trees_anew"]
 
 
 def seal_rows(connection: Connection) -> None:
@@ -30,6 +30,15 @@ def seal_rows(connection: Connection) -> None:
             known = [{**row, "chain": chains.get(row["number"])} for row in known]
         is_sound = _FORMER_DIGESTS.get(rows.table.name)
         rows.seal_all(connection, [row for row in known if is_sound is None or is_sound(row)])
+
+
+def seal_trees_anew(connection: Connection) -> None:
+    """Trees have a layout more, which is in their digests; a row that was damaged stays so."""
+    rows = SealedRows(schema.materialization)
+    known = [dict(row) for row in connection.execute(rows.every).mappings()]
+    before = [name for name in rows.columns if name != "layout"]
+    sound = [row for row in known if rows.digest([row[n] for n in before]) == row[DIGEST]]
+    rows.seal_all(connection, sound)
 
 
 def _chain_logs(connection: Connection) -> dict[int, bytes]:

@@ -23,7 +23,7 @@ from livingdb.catalog.sql.read_queries import Queries
 from livingdb.catalog.sql.sqlite import writing_engine
 from livingdb.chunks.address import Address
 
-__all__ = ["FoundVersion", "RunRow", "VersionRow", "VersionRows", "read_row"]
+__all__ = ["FoundVersion", "RunRow", "TreeRow", "VersionRow", "VersionRows", "read_row"]
 
 _version, _made, _run = schema.version, schema.materialization, schema.delta_run
 _rows, _trees, _runs = SealedRows(_version), SealedRows(_made), SealedRows(_run)
@@ -52,11 +52,19 @@ class RunRow(NamedTuple):
     change: Address
 
 
+class TreeRow(NamedTuple):
+    """The tree of a version: its root, and the definition in whose layout it lies, if another."""
+
+    version: Address
+    root: Address
+    layout: Address | None = None
+
+
 class FoundVersion(NamedTuple):
-    """A version, the root of its tree and its run, if there are any."""
+    """A version, its tree and its run, if there are any."""
 
     version: VersionRow
-    root: Address | None
+    tree: TreeRow | None
     run: RunRow | None
 
 
@@ -73,7 +81,7 @@ _GET = PreparedStatement(
     .where(_version.c.address == bindparam("address"))
 )
 _GET_MANY = select(_version).where(_version.c.address.in_(bindparam("wanted", expanding=True)))
-_ROOT = PreparedStatement(_trees.every.where(_made.c.version == bindparam("version")))
+_TREE = PreparedStatement(_trees.every.where(_made.c.version == bindparam("version")))
 
 
 def _line() -> PreparedStatement:
@@ -125,8 +133,8 @@ class VersionRows:
             return None
         (row,) = rows
         at, end = _VERSION_COLUMNS, _VERSION_COLUMNS + len(_made.c)
-        root = None if row[at] is None else _root(row[at:end])
-        return FoundVersion(read_row(row[:at]), root, _read_run(row[end:]))
+        tree = None if row[at] is None else _tree(row[at:end])
+        return FoundVersion(read_row(row[:at]), tree, _read_run(row[end:]))
 
     def line(
         self, address: Address, depth: int, most: int
@@ -160,43 +168,43 @@ class VersionRows:
 
     # --- materializations --------------------------------------------------------------------
 
-    def root(self, version: Address) -> Address | None:
-        """The root of a materialized version."""
-        rows = self._queries.run_prepared(_ROOT, {"version": version})
-        return _root(rows[0]) if rows else None
+    def tree(self, version: Address) -> TreeRow | None:
+        """The tree of a materialized version."""
+        rows = self._queries.run_prepared(_TREE, {"version": version})
+        return _tree(rows[0]) if rows else None
 
-    def materializations_of(self, origin: Address) -> list[tuple[VersionRow, Address]]:
+    def materializations_of(self, origin: Address) -> list[tuple[VersionRow, TreeRow]]:
         """The materialized versions of an origin."""
         rows = self._queries.all(_NEAR, {"origin": origin})
         at = _VERSION_COLUMNS
-        return [(read_row(row[:at]), _root(row[at:])) for row in rows]
+        return [(read_row(row[:at]), _tree(row[at:])) for row in rows]
 
-    def materializations(self) -> list[tuple[Address, Address]]:
-        """Every materialization: version, root."""
-        rows = _trees.read_all(self._queries.all(_trees.every))
-        return [(Address(version), Address(root)) for version, root, *_ in rows]
+    def materializations(self) -> list[TreeRow]:
+        """Every materialization."""
+        return [_tree(row) for row in self._queries.all(_trees.every)]
 
     def count_materializations(self) -> int:
         """How many materializations there are."""
         return int(self._queries.scalar(select(func.count()).select_from(_made)))
 
     def materialize(
-        self, connection: Connection, made: Iterable[tuple[VersionRow, Address]]
+        self, connection: Connection, made: Iterable[tuple[VersionRow, TreeRow]]
     ) -> None:
-        """Put roots of versions, in a transaction."""
+        """Put trees of versions, in a transaction, in the place of those that they had."""
         values = [
             {
                 "version": row.address,
-                "root": root,
+                "root": tree.root,
                 "origin": row.origin,
                 "depth": row.depth,
+                "layout": tree.layout,
             }
-            for row, root in made
+            for row, tree in made
         ]
         _trees.put(connection, values)
 
     def evict(self, version: Address) -> None:
-        """Forget the root of a version."""
+        """Forget the tree of a version."""
         with self._writing.begin() as connection:
             _trees.delete(connection, _made.c.version == version)
 
@@ -205,5 +213,6 @@ def _read_run(row: Sequence[Any]) -> RunRow | None:
     return None if row[0] is None else RunRow(*_runs.read(row))
 
 
-def _root(row: Sequence[Any]) -> Address:
-    return Address(_trees.read(row)[1])
+def _tree(row: Sequence[Any]) -> TreeRow:
+    version, root, *_, layout = _trees.read(row)
+    return TreeRow(Address(version), Address(root), None if layout is None else Address(layout))

@@ -97,6 +97,6 @@ def make_version(
         return versions.create(table.definition, [upserted_columns(changes)], staging.sink)
     counts = Counts(len(changes), 0, 0) if table.inserts_only else None
     made = versions.change(version, changes, staging.sink, counts)
-    if table.definition.layout.fold == "always":
+    if versions.placement(made).layout.fold == "always":
         versions.fold(made, staging.sink)
     return made

@@ -132,7 +132,8 @@ class BranchTransaction:
         versions, definition = self.graph.versions, self.definition(name)
         if isinstance(rows, TrackedRows):
             rows.reads.add_range(name, ALL)
-        return versions.root_of(rows, versions.forest_of(definition), lambda _: None)
+        forest = versions.forest_of(versions.definition_in_force(definition))
+        return versions.root_of(rows, forest, lambda _: None)
 
     def schema(self, name: str) -> TableSchema:
         """The schema of a table."""

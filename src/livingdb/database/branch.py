@@ -278,11 +278,21 @@ class Branch:
         return schema.explain(self._graph, self.name, changes)
 
     def migrate(self, progress: Any = False) -> list[str]:
-        """Materialize what schema changes left to be done; the names of the tables."""
+        """Materialize what changes of schemas and layouts left to be done; the tables' names."""
         from livingdb.database import evolve as schema
 
         done: list[str] = schema.migrate(self._graph, self.name, progress)
         return done
+
+    def relayout(self, table: str, layout: Layout) -> Layout:
+        """Another layout for a table, on all branches; the one that it had.
+
+        Nothing is rewritten at once, and nothing that a reader sees changes.  Trees that are made
+        from now on lie in it; `migrate` lays out what is there.
+        """
+        from livingdb.maintenance.layouts import set_layout
+
+        return set_layout(self._graph, self.name, table, layout)
 
     # --- the graph ---------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time as clock
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from datetime import datetime
@@ -29,6 +30,7 @@ from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import check_tag, is_hidden
 from livingdb.graph.refs import ResolvedRef
+from livingdb.graph.storage.observe import OBSERVE, OFF
 
 if TYPE_CHECKING:
     from livingdb.commit.group_commit import GroupCommits
@@ -121,6 +123,22 @@ class Database(Alerting, Comparing, Tracing):
     def id(self) -> str:
         """What tells it from all others: 32 hex digits that stay, and that copies of it share."""
         return self._graph.catalog.database_id
+
+    @property
+    def tuning(self) -> str:
+        """Whether the database observes how it is used ("observe"), or does not ("off").
+
+        What is observed names tables and columns and no values, is bounded, and fades.  With "off"
+        nothing is counted in any process, and what was is forgotten.
+        """
+        self._graph.observe_now()
+        return OBSERVE if self._graph.observer.is_on else OFF
+
+    @tuning.setter
+    def tuning(self, value: str) -> None:
+        if value not in (OBSERVE, OFF):
+            raise InvalidData(f"tuning {value!r}: choose {OBSERVE!r} or {OFF!r}")
+        self._graph.observer.turn(value == OBSERVE)
 
     def close(self) -> None:
         """Let go of it; nothing is lost.
@@ -256,9 +274,12 @@ class Database(Alerting, Comparing, Tracing):
     def _execute(
         self, scope: Scope, text: str, parameters: Parameters, engine: str | None = None
     ) -> Result:
-        from livingdb.sql.statement import execute
+        from livingdb.sql.statement import execute, statement_kind
 
-        return execute(scope, text, parameters, self.engine if engine is None else engine)
+        began = clock.perf_counter()
+        found = execute(scope, text, parameters, self.engine if engine is None else engine)
+        self._graph.observer.note_statement(statement_kind(text), clock.perf_counter() - began)
+        return found
 
     # --- syncs -------------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ from livingdb.evolution.plan import explain as explained
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.catalog_changes import CatalogChange
 from livingdb.graph.graph import Graph, tables_of
+from livingdb.maintenance.layouts import displaced_tree
+from livingdb.tables.index import Version
 
 __all__ = ["check_on_break", "evolve", "explain", "migrate"]
 
@@ -83,20 +85,24 @@ def explain(graph: Graph, branch: str, changes: object) -> Explanation:
 
 
 def migrate(graph: Graph, branch: str, progress: object) -> list[str]:
-    """Give every table of a branch a tree of its own; the names of those that had none.
+    """Give every table of a branch a tree of its own, in its layout; the names of those it took.
 
     Each is finished before the next: what was done stays done if this is stopped.
     """
     say = _progress_reporter(progress)
     tables = tables_of(graph, graph.snapshots.at(graph.branch(branch).head))
-    waiting = [
-        name for name, v in sorted(tables.items()) if graph.versions.nearest_stored(v) is None
-    ]
+    waiting = [name for name, v in sorted(tables.items()) if _is_migration_due(graph, v)]
     for number, name in enumerate(waiting):
         say(number, len(waiting), name)
         graph.fold(tables[name])
     say(len(waiting), len(waiting), "")
     return waiting
+
+
+def _is_migration_due(graph: Graph, version: Version) -> bool:
+    """Whether a version has no tree, or is read from one in another layout than in force."""
+    is_stored = graph.versions.nearest_stored(version) is not None
+    return not is_stored or displaced_tree(graph, version) is not None
 
 
 def _progress_reporter(progress: object) -> Callable[[int, int, str], object]:

@@ -59,9 +59,11 @@ class SparkWork:
         from livingdb.spark import project_version
 
         least = project_version.PROJECTED_ROWS
-        return project_version.project_version(
+        found = project_version.project_version(
             session, graph, version, make=is_whole, least_rows=least
         )
+        graph.observer.note_projection(version, found is not None)
+        return found
 
     def repack(
         self, graph: Graph, names: Sequence[str], pairs: Mapping[Address, Address | None]

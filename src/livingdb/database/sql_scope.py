@@ -97,8 +97,8 @@ class SnapshotScope:
         if ref is None and self._lifted is not None:
             if name not in self._lifted:
                 raise missing_table_error(name, {n: v.address for n, v in self._lifted.items()})
-            return graph.versions.rows(self._lifted[name])
-        return graph.versions.rows(graph.version(*self._locate_table(name, ref)))
+            return graph.observer.rows(self._lifted[name])
+        return graph.observer.rows(graph.version(*self._locate_table(name, ref)))
 
     def _locate_table(self, name: str, ref: str | None) -> tuple[SnapshotRow, str]:
         """The snapshot that has the table: the one asked for, or one of a derived object."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from livingdb.graph.graph import Graph
 from livingdb.tables.index import Version
+from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
 
@@ -153,7 +154,7 @@ class Table(TableReader):
     @cached_property
     def rows(self) -> RowSet:
         """The rows themselves."""
-        return self._graph.versions.rows(self._version)
+        return self._graph.observer.rows(self._version)
 
     @property
     def schema(self) -> pa.Schema:
@@ -167,13 +168,22 @@ class Table(TableReader):
 
     @property
     def definition(self) -> Definition:
-        """Its schema, layout and identity."""
+        """Its schema and identity, and the layout that it was made with."""
         return self._graph.versions.definition(self._version)
+
+    @property
+    def layout(self) -> Layout:
+        """The layout that trees of the table are made in now, with the columns of this version."""
+        self._graph.observe_now()
+        return self._graph.versions.placement(self._version).layout
 
     def root(self) -> str:
         """The canonical root of its tree: equal for equal rows and layout.  Folds if need be."""
-        found = self._graph.index.root(self._version.address)
-        return (found if found is not None else self._graph.fold(self._version)).hex()
+        self._graph.observe_now()
+        tree = self._graph.index.tree(self._version.address)
+        if tree is not None and self._graph.versions.is_in_place(self._version, tree):
+            return tree.root.hex()
+        return self._graph.fold(self._version).hex()
 
     def __len__(self) -> int:
         return self._graph.versions.count(self._version)

@@ -17,6 +17,7 @@ from livingdb.tables.rows import RowSet
 from livingdb.tables.versions import Versions
 from livingdb.trees.builder import Sink
 from livingdb.trees.delta import Delta
+from livingdb.trees.forest import Forest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -99,7 +100,7 @@ class QueryEvaluator:
     def row_source(self, recipe: Derived, versions: Versions) -> None:
         """None: a query makes rows of its own."""
 
-    def root(self, recipe: Derived, versions: Versions, sink: Sink) -> Address:
+    def root(self, recipe: Derived, versions: Versions, forest: Forest, sink: Sink) -> Address:
         """The root of all rows, made now."""
         from livingdb.derivation.stage_tables import rows_to_store
 
@@ -111,7 +112,7 @@ class QueryEvaluator:
         else:
             names = [column.name for column in parted.schema.stored_columns]
             batches = [batch.columns for batch in parted.batches(names)]
-        return versions.forest_of(definition).build(batches, sink)
+        return forest.build(batches, sink)
 
     def _answer(self, recipe: Derived, versions: Versions) -> pa.Table:
         """What the query gives."""

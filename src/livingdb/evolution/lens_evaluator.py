@@ -26,6 +26,7 @@ from livingdb.tables.versions import Versions
 from livingdb.tables.virtual_forest import MappedForest
 from livingdb.trees.builder import Sink
 from livingdb.trees.delta import DELETE, UPSERT, Delta
+from livingdb.trees.forest import Forest
 
 __all__ = [
     "KIND",
@@ -115,7 +116,7 @@ class LensEvaluator:
         same = {c.name: names[c.id, c.type] for c in new.columns if (c.id, c.type) in names}
         return RowSource(source, same)
 
-    def root(self, recipe: Derived, versions: Versions, sink: Sink) -> Address:
+    def root(self, recipe: Derived, versions: Versions, forest: Forest, sink: Sink) -> Address:
         """The root of all rows, made now."""
         if recipe.data.get(LAZY):
             unlock_changes([SchemaChange.from_json(recipe.data["change"])], self._trust)
@@ -123,7 +124,7 @@ class LensEvaluator:
         inputs = self.inputs(recipe, versions)
         mapped = _mapped_rows(versions, lens, inputs, part, recipe.to_chunk().address)
         batches = _stored_batches(versions, lens, inputs, part, mapped)
-        return versions.forest_of(lens.new[part]).build(batches, sink)
+        return forest.build(batches, sink)
 
 
 def store_rows(

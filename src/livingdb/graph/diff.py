@@ -186,8 +186,19 @@ def _range_keys(old: RowSet, new: RowSet, span: Span) -> KeyArray:
     parts = [rows.tail.keys for rows in (old, new) if rows.tail is not None]
     if old.root != new.root:
         assert isinstance(new.forest, Forest)
-        parts += [batch.keys for batch in new.forest.diff(old.root, new.root, span)]
+        if old.forest.grouping.groups == new.forest.grouping.groups:
+            parts += [batch.keys for batch in new.forest.diff(old.root, new.root, span)]
+        else:  # trees of other groups share nothing: any key may differ
+            parts += [_tree_range_keys(rows, span) for rows in (old, new)]
     return union_row_keys(parts, new)
+
+
+def _tree_range_keys(rows: RowSet, span: Span) -> KeyArray:
+    """All keys of a tree within a range, sorted."""
+    shape = rows.forest.shape
+    positions = range(shape.key_count)
+    parts = [shape.keys(keys) for keys in rows.forest.scan(rows.root, positions, span)]
+    return union_row_keys(parts, rows)
 
 
 def union_row_keys(parts: list[KeyArray], rows: RowSet) -> KeyArray:

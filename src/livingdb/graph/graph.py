@@ -36,6 +36,7 @@ from livingdb.graph.refs import ResolvedRef, resolve
 from livingdb.graph.snapshot import Edge, SnapshotRecord, TableMap
 from livingdb.graph.snapshot_time import snapshot_time
 from livingdb.graph.storage.database_store import DatabaseStore
+from livingdb.graph.storage.observe import Observer
 from livingdb.graph.storage.staging import TRANSACTION_BYTES, Scratch, Staging
 from livingdb.graph.storage.upkeep import Upkeep
 from livingdb.graph.storage.version_index import CatalogIndex
@@ -82,6 +83,8 @@ class Graph:
         self.upkeep = Upkeep(self)
         self.versions.keep_answer = self.upkeep.keep_answer
         self.versions.keep_index = self.upkeep.keep_index
+        self.observer = Observer(self)
+        self.versions.note_change = self.observer.note_change
         self._lock = RLock()
         self._syncs: KnownSyncs | None = None
         self._sync_chains: SyncChains | None = None
@@ -140,6 +143,8 @@ class Graph:
             with suppress(LivingDBError):
                 self.upkeep.save_answers()
                 self.upkeep.save_indexes()
+            with suppress(LivingDBError):
+                self.observer.save_if_worth(now())
             with suppress(LivingDBError):
                 self.sweep()
         self.catalog.close()
@@ -242,7 +247,13 @@ class Graph:
         if epoch != self._epoch:
             self.store.refresh()
             self.index.refresh()
+            self.versions.forget_mapped_rows()
+            self.observer.refresh()
             self._epoch = epoch
+
+    def observe_now(self) -> None:
+        """See what the database has now: whatever others changed, the next answer knows it."""
+        self.observe_epoch(self.catalog.meta(EPOCH))
 
     def resolve(self, ref: str) -> ResolvedRef:
         """The snapshot a ref names."""
@@ -449,6 +460,7 @@ class Graph:
         records = (draft.record for draft in drafts)
         self.publish(zip(rows, records, strict=True), staging)
         self.index.mark_saved(versions)
+        self.observer.note_commit(versions)
 
     def publish(self, made: Iterable[tuple[SnapshotRow, SnapshotRecord]], staging: Staging) -> None:
         """Snapshots that were committed are known here from now on."""
@@ -469,6 +481,7 @@ class Graph:
     def fold_and_drain(self, made: Sequence[Version]) -> None:
         """What a commit leaves to be done: folding long tails, draining a long journal."""
         self.upkeep.fold_and_drain(made)
+        self.observer.save_if_due(now())
 
     def fold(self, version: Version) -> Address:
         """Materialize a version, durably; its root."""

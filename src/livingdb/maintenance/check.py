@@ -304,7 +304,7 @@ class Check:
         return row
 
     def _check_materializations(self) -> None:
-        for version, root, *place in self._rows(schema.materialization):
+        for version, root, *place, layout in self._rows(schema.materialization):
             self.report.materializations += 1
             where = f"tree of version {short(version)}"
             row = self.versions.get(version)
@@ -312,8 +312,19 @@ class Check:
                 self._report(where, "there is no such version")
             elif tuple(place) != (row.origin, row.depth):
                 self._report(where, "the catalog has it in the wrong place")
-            else:
+            elif layout is None:
                 self._check_tree(row.definition, root, where)
+            else:
+                self._check_layout(row.definition, layout, where)
+                self._check_tree(layout, root, where)
+
+    def _check_layout(self, definition: Address, layout: Address, where: str) -> None:
+        """A tree that lies in another layout is one of the same table, with the same columns."""
+        with self.collect_problems(where):
+            self._check_chunk(layout, where)
+            own, other = (Definition.load(self.store, each) for each in (definition, layout))
+            if (own.schema, own.id) != (other.schema, other.id):
+                self._report(where, "it lies in the layout of another table")
 
     def _check_runs(self) -> None:
         """Every run is what the changes that it covers come to."""

@@ -135,7 +135,7 @@ def _thin_indexes(graph: Graph, heads: Iterable[Version]) -> int:
     """Evict indexes of unique constraints that no head is checked by."""
     used = {address for head in heads for address in graph.versions.uniques.used_by(head)}
     evicted = 0
-    for address, _ in graph.catalog.versions.materializations():
+    for address, *_ in graph.catalog.versions.materializations():
         recipe = graph.versions.recipe(graph.versions.require(address))
         is_index = isinstance(recipe, Derived) and recipe.kind == INDEX_KIND
         if is_index and address not in used:
@@ -170,9 +170,12 @@ def _live_chunks(graph: Graph) -> tuple[set[Address], dict[Address, Address]]:
     for run in graph.catalog.versions.runs():
         live.add(run.change)
         live.update(recipe_chunks(load_recipe(store, run.change)))
-    for version, root in graph.catalog.versions.materializations():
+    for version, root, layout in graph.catalog.versions.materializations():
         if version in definitions:  # else it came meanwhile, and nothing is going to be swapped
             definition, depth = definitions[version]
+            if layout is not None:
+                live.add(layout)
+                definition = layout
             roots.append((depth, definition, root))
     for _, definition, root in sorted(roots, key=lambda item: item[0]):
         live.update(trees.walk(definition, root))
@@ -218,7 +221,7 @@ def leaf_ends(trees: Trees, definition: Address, root: Address) -> dict[tuple[in
 class _Swap:
     """Makes new packs count in place of old ones, if nothing else happened meanwhile."""
 
-    def __init__(self, graph: Graph, pulse: tuple[int, ...]):
+    def __init__(self, graph: Graph, pulse: tuple[object, ...]):
         self._graph = graph
         self._pulse = pulse
         self._unused: tuple[str, ...] = ()

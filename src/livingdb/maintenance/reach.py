@@ -49,9 +49,12 @@ class Trees:
 
     def walk(self, definition: Address, root: Address) -> Iterator[Address]:
         """The chunks under a root that were not met before, the root first."""
+        return self.walk_forest(self.forest(definition), root)
+
+    def walk_forest(self, forest: Forest, root: Address) -> Iterator[Address]:
+        """As `walk`, of a tree of a forest."""
         if root in self.seen:
             return
-        forest = self.forest(definition)
         self.seen.add(root)
         yield root
         for reader, top in zip(forest.readers, forest.roots(root), strict=True):

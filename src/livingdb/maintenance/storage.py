@@ -117,10 +117,12 @@ class _Scales:
     def _needed_chunks(self, version: Version) -> set[Address]:
         versions = self._graph.versions
         nearest = versions.nearest_stored(version) or versions.require(version.origin)
-        root = self._graph.index.root(nearest.address)
+        tree = self._graph.index.tree(nearest.address)
         found = {version.definition}
-        if root is not None:
-            found.update(Trees(self._graph.store).walk(version.definition, root))
+        if tree is not None:
+            layout = version.definition if tree.layout is None else tree.layout
+            found.add(layout)
+            found.update(Trees(self._graph.store).walk(layout, tree.root))
         else:  # rows of other versions, seen through a lens
             for address in recipe_inputs(versions.recipe(nearest)):
                 found |= self.version(versions.require(address))

@@ -45,7 +45,7 @@ def project_version(
     if not _is_possible(spark, graph, version):
         return None
     files = ProjectionFiles(graph.place.files)
-    layout = graph.versions.definition(version).layout
+    layout = graph.versions.placement(version).layout
     is_wanted = make and (layout.projection or graph.versions.count(version) >= least_rows)
     held = files.held()
     if not held and not is_wanted:
@@ -134,7 +134,7 @@ def _make_files(
     """Write the files of subtrees, one a task."""
     spans = [subtree.span for _, subtree in missing]
     columns = [column.name for column in base.tree.schema.stored_columns]
-    scans = plan_tree(graph, base.version, base.tree.root, columns, spans)
+    scans = plan_tree(graph, base.version, base.tree, columns, spans)
     tasks = [_FileTask(scan, name) for scan, (name, _) in zip(scans, missing, strict=True)]
     for _ in run_tasks(spark, _make_file, tasks):
         pass

@@ -26,6 +26,7 @@ from livingdb.graph.graph import Graph
 from livingdb.maintenance.reach import Trees
 from livingdb.tables.batches import large_batches
 from livingdb.tables.index import Version
+from livingdb.tables.layout import layout_of
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
 from livingdb.trees.delta import Delta
@@ -40,7 +41,10 @@ _LOOSE_BYTES = 128 << 10
 
 @dataclass(frozen=True)
 class ScanPlan:
-    """What all tasks of a scan share; `definition` is its record's JSON."""
+    """What all tasks of a scan share.
+
+    `definition` is that of the table with the layout its tree lies in, as its record's JSON.
+    """
 
     url: str
     packs: tuple[str, ...]
@@ -49,7 +53,7 @@ class ScanPlan:
     root: bytes
 
     def table_definition(self) -> Definition:
-        """The table's schema and layout."""
+        """The table's schema, and the layout of the tree."""
         return Definition.from_json(json.loads(self.definition))
 
 
@@ -100,7 +104,7 @@ def plan_spans(
 ) -> list[ScanTask]:
     """The tasks that read a part of a version, one for each range that meets the part."""
     rows = graph.versions.tree_rows(version)
-    plan = _plan(graph, version, rows.root)
+    plan = _plan(graph, version, rows)
     tasks = []
     for span in ranges:
         spans = tuple(
@@ -114,10 +118,10 @@ def plan_spans(
 
 
 def plan_tree(
-    graph: Graph, version: Version, root: Address, columns: Sequence[str], spans: Sequence[Span]
+    graph: Graph, version: Version, tree: RowSet, columns: Sequence[str], spans: Sequence[Span]
 ) -> list[ScanTask]:
-    """The tasks that read ranges of a tree of a version's definition, as it is."""
-    plan = _plan(graph, version, root)
+    """The tasks that read ranges of a tree of a version, as it is."""
+    plan = _plan(graph, version, tree)
     return [ScanTask(plan, tuple(columns), (span,), (), None) for span in spans]
 
 
@@ -128,27 +132,30 @@ def share_loose_chunks(before: ScanTask, after: ScanTask) -> tuple[ScanTask, Sca
     return sides[0], sides[1]
 
 
-def _plan(graph: Graph, version: Version, root: Address) -> ScanPlan:
-    """What tasks need to read a tree of a version's definition."""
+def _plan(graph: Graph, version: Version, tree: RowSet) -> ScanPlan:
+    """What tasks need to read a tree of a version."""
     graph.upkeep.save_answers()  # tasks read what is stored, not what this process has
+    definition = graph.versions.definition(version)
     return ScanPlan(
         graph.place.files.url,
         tuple(graph.catalog.packs.names()),
-        _loose_chunks(graph, version, root),
-        json.dumps(graph.versions.definition(version).to_json()),
-        bytes(root),
+        _loose_chunks(graph, tree),
+        json.dumps(replace(definition, layout=layout_of(tree.forest.grouping)).to_json()),
+        bytes(tree.root),
     )
 
 
-def _loose_chunks(graph: Graph, version: Version, root: Address) -> tuple[tuple[bytes, bytes], ...]:
+def _loose_chunks(graph: Graph, tree: RowSet) -> tuple[tuple[bytes, bytes], ...]:
     """The chunks of a tree that are in no pack: those in the journal, a few small ones or none,
     and those of recipes that are never stored.
     """
     journal, scratch = graph.store.journal, graph.scratch()
-    is_stored = scratch.find(root) is None
+    assert isinstance(tree.forest, Forest)
+    is_stored = scratch.find(tree.root) is None
     if is_stored and journal.size_bytes() <= _LOOSE_BYTES:  # all of them, rather than look which
         return tuple((bytes(c.address), bytes(c.data)) for c in journal.chunks())
-    addresses = list(Trees(graph.store, graph.versions.cache).walk(version.definition, root))
+    trees = Trees(graph.store, graph.versions.cache)
+    addresses = list(trees.walk_forest(tree.forest, tree.root))
     held = {a: bytes(data[:]) for a in addresses if (data := scratch.find(a)) is not None}
     held |= journal.get_many(addresses)
     return tuple((bytes(address), held[address]) for address in sorted(held))

@@ -33,7 +33,7 @@ from livingdb.sql.table_statements import parse_schema_statement, without_sync
 from livingdb.sql.update import update
 from livingdb.sql.view_statements import parse_view_statement
 
-__all__ = ["execute"]
+__all__ = ["execute", "statement_kind"]
 
 _REFUSED = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Set, exp.Pragma, exp.Describe)
 
@@ -50,6 +50,21 @@ def execute(
         return _execute(scope, text, parameters, engine)
     except RecursionError:
         raise InvalidData("the statement is nested too deeply") from None
+
+
+_KINDS = {
+    *("select", "insert", "update", "delete", "merge", "create", "alter", "drop", "truncate"),
+    *("show", "describe", "explain", "refresh", "detach", "reattach", "resume"),
+}
+
+
+def statement_kind(text: str) -> str:
+    """What a statement does, by its first word: one of a few words, whatever it says."""
+    word = text[:200].split(None, 1)[:1]
+    kind = word[0].lower() if word else ""
+    if kind in ("with", "values", "from"):
+        return "select"
+    return kind if kind in _KINDS else "other"
 
 
 def _execute(scope: Scope, text: str, parameters: Parameters, engine: str | None) -> Result:

@@ -8,6 +8,7 @@ from livingdb.chunks.address import Address
 from livingdb.tables.recipe import Derived
 from livingdb.tables.rows import RowSet
 from livingdb.trees.builder import Sink
+from livingdb.trees.forest import Forest
 
 if TYPE_CHECKING:
     from livingdb.tables.unique_index import RowSource
@@ -27,8 +28,8 @@ class Evaluator(Protocol):
         """Its rows, found as they are read; None if that needs all of them at once."""
         ...
 
-    def root(self, recipe: Derived, versions: Versions, sink: Sink) -> Address:
-        """The root of its rows, evaluated now."""
+    def root(self, recipe: Derived, versions: Versions, forest: Forest, sink: Sink) -> Address:
+        """The root of its rows in a forest, evaluated now."""
         ...
 
     def row_source(self, recipe: Derived, versions: Versions) -> RowSource | None:

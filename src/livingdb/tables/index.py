@@ -14,11 +14,13 @@ from typing import Protocol
 
 from livingdb.chunks.address import Address, short
 from livingdb.errors import Corruption
+from livingdb.tables.layout import TableLayout
 
 __all__ = [
     "MemoryIndex",
     "Run",
     "Stretch",
+    "Tree",
     "Version",
     "VersionIndex",
     "ancestor_address",
@@ -45,6 +47,17 @@ class Version:
     changed: int
     keyframe: Address
     rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The tree of a version: its root, and the definition in whose layout it lies.
+
+    That has the version's schema and another layout; None is the version's own definition.
+    """
+
+    root: Address
+    layout: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +114,28 @@ class VersionIndex(Protocol):
         """Remember a row count found later."""
         ...
 
-    def root(self, version: Address) -> Address | None:
-        """The root of a materialized version."""
+    def tree(self, version: Address) -> Tree | None:
+        """The tree of a materialized version."""
         ...
 
-    def materialize(self, version: Address, root: Address) -> None:
-        """Remember the root of a version."""
+    def materialize(self, version: Address, tree: Tree) -> None:
+        """Remember the tree of a version, in the place of the one that it had."""
         ...
 
-    def cache(self, version: Address, root: Address) -> None:
-        """Remember the root of a tree that was made to be read, and that nobody stores."""
+    def cache(self, version: Address, tree: Tree) -> None:
+        """Remember a tree that was made to be read, and that nobody stores."""
         ...
 
     def is_cached(self, version: Address) -> bool:
-        """Whether the root of a version is one of those."""
+        """Whether the tree of a version is one of those."""
         ...
 
     def evict(self, version: Address) -> None:
-        """Forget the root of a version."""
+        """Forget the tree of a version."""
+        ...
+
+    def table_layout(self, table: str) -> TableLayout | None:
+        """The layout that a table was given since it was made, by its identity."""
         ...
 
     def materialized_versions(self, origin: Address, above: int, upto: int) -> Iterable[Version]:
@@ -164,8 +181,9 @@ class MemoryIndex:
 
     def __init__(self) -> None:
         self._versions: dict[Address, Version] = {}
-        self._roots: dict[Address, Address] = {}
+        self._trees: dict[Address, Tree] = {}
         self._runs: dict[Address, Run] = {}
+        self.layouts: dict[str, TableLayout] = {}
         self._by_origin: dict[Address, dict[Address, int]] = {}
 
     def get(self, version: Address) -> Version | None:
@@ -204,19 +222,19 @@ class MemoryIndex:
             rows,
         )
 
-    def root(self, version: Address) -> Address | None:
-        """See `VersionIndex.root`."""
-        return self._roots.get(version)
+    def tree(self, version: Address) -> Tree | None:
+        """See `VersionIndex.tree`."""
+        return self._trees.get(version)
 
-    def materialize(self, version: Address, root: Address) -> None:
+    def materialize(self, version: Address, tree: Tree) -> None:
         """See `VersionIndex.materialize`."""
         known = self._versions[version]
-        self._roots[version] = root
+        self._trees[version] = tree
         self._by_origin.setdefault(known.origin, {})[version] = known.depth
 
-    def cache(self, version: Address, root: Address) -> None:
+    def cache(self, version: Address, tree: Tree) -> None:
         """See `VersionIndex.cache`; nothing here is stored in another way."""
-        self.materialize(version, root)
+        self.materialize(version, tree)
 
     def is_cached(self, version: Address) -> bool:
         """See `VersionIndex.is_cached`."""
@@ -224,7 +242,7 @@ class MemoryIndex:
 
     def evict(self, version: Address) -> None:
         """See `VersionIndex.evict`."""
-        self._roots.pop(version, None)
+        self._trees.pop(version, None)
         known = self._versions.get(version)
         if known is not None:
             self._by_origin.get(known.origin, {}).pop(version, None)
@@ -235,3 +253,7 @@ class MemoryIndex:
         chosen = [address for address, depth in found.items() if above < depth <= upto]
         chosen.sort(key=lambda address: -found[address])
         return [self._versions[address] for address in chosen]
+
+    def table_layout(self, table: str) -> TableLayout | None:
+        """See `VersionIndex.table_layout`."""
+        return self.layouts.get(table)

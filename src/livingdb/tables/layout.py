@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from livingdb.errors import InvalidData, NotFound
@@ -12,7 +12,7 @@ from livingdb.trees.forest import Grouping
 from livingdb.trees.shape import Shape
 from livingdb.trees.splitter import CapacitySplitter, ContentSplitter, Splitter
 
-__all__ = ["FOLD_FLOOR_ROWS", "FOLD_SHARE", "Layout"]
+__all__ = ["FOLD_FLOOR_ROWS", "FOLD_SHARE", "Layout", "TableLayout", "layout_of"]
 
 FOLD_FLOOR_ROWS = 24_576
 FOLD_SHARE = 0.25
@@ -20,9 +20,10 @@ FOLD_SHARE = 0.25
 
 @dataclass(frozen=True)
 class _TableGrouping(Grouping):
-    """The trees of a table; `nullable` are the positions of key columns that may be null."""
+    """The trees of a table in a layout; key columns at the positions `nullable` may be null."""
 
     nullable: tuple[int, ...] = ()
+    layout: Layout = field(kw_only=True)
 
     def _shape(self, positions: Iterable[int]) -> Shape:
         return replace(super()._shape(positions), nullable=self.nullable)
@@ -79,6 +80,7 @@ class Layout:
             self._groups(schema),
             splitter,
             nullable=schema.nullable_keys,
+            layout=self,
         )
 
     def _groups(self, schema: TableSchema) -> tuple[tuple[int, ...], ...]:
@@ -124,6 +126,45 @@ class Layout:
     def from_json(cls, data: dict[str, Any]) -> Layout:
         """The inverse of `to_json`."""
         return cls(**data)
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """A layout for all versions of a table: its groups name columns by their identities."""
+
+    by_id: Layout
+
+    @classmethod
+    def of(cls, layout: Layout, schema: TableSchema) -> TableLayout:
+        """The layout of a table that has this schema now; `InvalidData` if it does not fit it."""
+        layout.grouping(schema)
+        groups = [[schema.column(name).id for name in group] for group in layout.groups or ()]
+        return cls(replace(layout, groups=groups or None))
+
+    def fit(self, schema: TableSchema) -> Layout:
+        """The layout under another schema of the table.
+
+        Columns that are gone, or are in the key, are left out; those that came share one more
+        group.
+        """
+        names = {column.id: column.name for column in schema.stored_columns[len(schema.key) :]}
+        groups = [[names[id] for id in group if id in names] for group in self.by_id.groups or ()]
+        return replace(self.by_id, groups=[group for group in groups if group] or None)
+
+    def to_json(self) -> dict[str, Any]:
+        """The layout as plain values."""
+        return self.by_id.to_json()
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> TableLayout:
+        """The inverse of `to_json`."""
+        return cls(Layout.from_json(data))
+
+
+def layout_of(grouping: Grouping) -> Layout:
+    """The layout that trees of a table lie in."""
+    assert isinstance(grouping, _TableGrouping)
+    return grouping.layout
 
 
 def _position(schema: TableSchema, name: str) -> int:

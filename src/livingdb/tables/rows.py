@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow as pa
 from livingdb.chunks.address import Address
 from livingdb.errors import InvalidData
 from livingdb.tables.fit import fit
+from livingdb.tables.read_counts import SAMPLED_MASK, ReadCounts
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.delta import Delta
 from livingdb.trees.forest import Forest
@@ -29,12 +30,13 @@ _EXACT = (int, str, bytes)
 
 @dataclass(frozen=True)
 class RowSet:
-    """The rows of one version."""
+    """The rows of one version; `counts` is told how they are read."""
 
     schema: TableSchema
     forest: Forest | VirtualForest
     root: Address
     tail: Delta | None = None
+    counts: ReadCounts | None = field(default=None, kw_only=True, compare=False, repr=False)
 
     def _positions(self, columns: Sequence[str] | None) -> list[int]:
         names = (
@@ -49,6 +51,9 @@ class RowSet:
         filters: Sequence[ZoneFilter] = (),
     ) -> Iterator[pa.RecordBatch]:
         """The rows in key order, as batches of the columns asked for, or of all that are shown."""
+        if self.counts is not None:
+            kind = "range" if span.is_bounded else "filter" if filters else "whole"
+            self.counts.note_scan(self.schema, columns, kind)
         positions = self._positions(columns)
         schema = pa.schema([self.schema.stored_columns[position].field for position in positions])
         if not positions:
@@ -75,6 +80,11 @@ class RowSet:
         """The row with this key as a dict; None if there is none."""
         names = [column.name for column in self.schema.visible_columns]
         encoded = self._encode_key(key)
+        counts = self.counts
+        if counts is not None:
+            counts.gets += 1
+            if not counts.gets & SAMPLED_MASK:
+                counts.note_place(self, encoded)
         if self.tail is not None:
             at = int(np.searchsorted(self.tail.keys, encoded))
             if at < len(self.tail) and self.tail.keys[at] == encoded:
@@ -105,6 +115,8 @@ class RowSet:
         self, keys: KeyArray, columns: Sequence[str] | None = None
     ) -> tuple[npt.NDArray[np.bool_], list[pa.Array]]:
         """Which of the sorted keys have rows, and the columns of those rows."""
+        if self.counts is not None:
+            self.counts.note_scan(self.schema, columns, "keys")
         found_keys, arrays = self._overlay(keys, self._positions(columns))
         return member(keys, found_keys), arrays
 

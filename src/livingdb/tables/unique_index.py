@@ -125,12 +125,12 @@ class UniqueIndexes:
         for _, group in versions.definition(version).schema.uniques if anchor else ():
             assert anchor is not None
             recipe = self._recipe(anchor, group)
-            known = versions.index.root(recipe.to_chunk().address)
+            known = versions.index.tree(recipe.to_chunk().address)
             if known is None:
                 continue
             described = _index_definition(versions.definition(anchor).schema, group)
             entries = _sorted_entries(versions.rows(anchor), described, group)
-            if versions.forest_of(described).build([entries], lambda chunk: None) != known:
+            if versions.forest_of(described).build([entries], lambda chunk: None) != known.root:
                 found.append(group)
         return found
 
@@ -158,8 +158,8 @@ class UniqueIndexes:
     def _root(self, anchor: Version, group: Sequence[str]) -> Address:
         """The root of the index of a version that is kept as a tree, or is an origin."""
         recipe = self._recipe(anchor, group)
-        known = self._versions.index.root(recipe.to_chunk().address)
-        return known if known is not None else self._build(anchor, group, recipe)
+        known = self._versions.index.tree(recipe.to_chunk().address)
+        return known.root if known is not None else self._build(anchor, group, recipe)
 
     def _recipe(self, anchor: Version, group: Sequence[str]) -> Derived:
         schema = self._versions.definition(anchor).schema
@@ -199,9 +199,9 @@ class UniqueIndexes:
         for older in islice(nearby, _NEARBY):
             if ancestor_at(versions.index, anchor, older.depth).address != older.address:
                 continue
-            root = versions.index.root(self._recipe(older, group).to_chunk().address)
-            if root is not None:
-                return older, root
+            tree = versions.index.tree(self._recipe(older, group).to_chunk().address)
+            if tree is not None:
+                return older, tree.root
         return None
 
     def _difference(

@@ -24,6 +24,7 @@ from livingdb.tables.evaluator import Evaluator
 from livingdb.tables.index import (
     Run,
     Stretch,
+    Tree,
     Version,
     VersionIndex,
     ancestor_address,
@@ -31,7 +32,9 @@ from livingdb.tables.index import (
     require,
     skip_depth,
 )
-from livingdb.tables.layout import FOLD_FLOOR_ROWS
+from livingdb.tables.layout import FOLD_FLOOR_ROWS, TableLayout
+from livingdb.tables.placement import Placement
+from livingdb.tables.read_counts import ReadCounts
 from livingdb.tables.recipe import Change, Counts, Definition, Derived, Recipe, Rows, load_recipe
 from livingdb.tables.rows import RowSet
 from livingdb.tables.run import is_run_worth, run_start
@@ -44,7 +47,6 @@ from livingdb.tables.stored_delta import (
 )
 from livingdb.tables.tail import BaseRows, Tails
 from livingdb.tables.unique_index import BuiltIndex, RowSource, UniqueIndexes
-from livingdb.tables.virtual_forest import VirtualForest
 from livingdb.trees.builder import Sink
 from livingdb.trees.delta import Delta
 from livingdb.trees.forest import Forest
@@ -59,6 +61,7 @@ _LINK_ROWS = 16
 
 KeepAnswer = Callable[[Version, Derived, Sequence[StoredChunk]], None]
 KeepIndex = Callable[[BuiltIndex], None]
+NoteChange = Callable[[Version, Delta], None]
 
 
 class Versions:
@@ -79,6 +82,7 @@ class Versions:
         self._encoder = DeltaEncoder()
         self._definition = lru_cache(maxsize=1024)(lambda a: Definition.load(store, a))
         self._forest = lru_cache(maxsize=1024)(self._make_forest)
+        self._place = lru_cache(maxsize=1024)(self._make_placement)
         self._mapped = lru_cache(maxsize=1024)(self._mapped_rows)
         self._projected_reads: Counter[Address] = Counter()
         self._origin_recipe = lru_cache(maxsize=1024)(lambda a: load_recipe(store, a))
@@ -87,6 +91,8 @@ class Versions:
         """Takes the tree of a version that was evaluated to be read."""
         self.keep_index: KeepIndex = self._put_index
         """Takes an index that was made to be read."""
+        self.note_change: NoteChange = lambda version, changes: None
+        """Is told of changes that are made."""
         self.uniques = UniqueIndexes(self)
 
     # --- making ------------------------------------------------------------------------------
@@ -116,7 +122,7 @@ class Versions:
         address = recipe.address
         version = Version(address, described.address, address, None, None, 0, 0, address, count)
         self.index.put(version)
-        self.index.materialize(address, root)
+        self.index.materialize(address, Tree(root))
         return version
 
     def change(
@@ -133,6 +139,7 @@ class Versions:
         version = self._child(base, stored.address, len(changes), rows)
         self.index.put(version)
         self._tails.remember(version.address, changes)
+        self.note_change(version, changes)
         start = self._run_start(version)
         if start is not None and self._tails.is_at_hand(start, version):
             run = self.make_run(version, sink)
@@ -184,14 +191,11 @@ class Versions:
 
         It is never built upon what nobody stores.
         """
-        near, forest = self.nearest_stored(version), self.forest(version)
+        near, forest = self.nearest_stored(version), self.forest_of(definition)
         if near is None or self.index.is_cached(near.address):
-            rows = self.rows(version)
-            names = [column.name for column in rows.schema.stored_columns]
-            root = forest.build((batch.columns for batch in rows.batches(names)), sink)
+            root = _build(self.rows(version), forest, sink)
         else:
-            rows = self._rows_over(near, version)
-            root = rows.root if rows.tail is None else forest.edit(rows.root, rows.tail, sink)
+            root = self.root_of(self._rows_over(near, version), forest, sink)
         return self.adopt(definition, root, self.count(version), sink)
 
     def derive(self, recipe: Derived, sink: Sink) -> Version:
@@ -206,7 +210,7 @@ class Versions:
 
     def _child(self, base: Version, address: Address, changed: int, rows: int | None) -> Version:
         depth = base.depth + 1
-        keyframe = base.address if self.index.root(base.address) else base.keyframe
+        keyframe = base.address if self.index.tree(base.address) else base.keyframe
         return Version(
             address,
             base.definition,
@@ -222,8 +226,38 @@ class Versions:
     # --- reading -----------------------------------------------------------------------------
 
     def definition(self, version: Version) -> Definition:
-        """The schema and layout of a version."""
+        """The schema of a version, and the layout that its table was made with."""
         return self._definition(version.definition)
+
+    def placement(self, version: Version) -> Placement:
+        """Where trees of a version go: in the layout that its table has now."""
+        table = self._definition(version.definition).id
+        chosen = None if table is None else self.index.table_layout(table)
+        return self._place(version.definition, chosen)
+
+    def definition_in_force(self, definition: Definition) -> Definition:
+        """A definition with the layout that its table has now."""
+        chosen = None if definition.id is None else self.index.table_layout(definition.id)
+        if chosen is None:
+            return definition
+        return replace(definition, layout=chosen.fit(definition.schema))
+
+    def _make_placement(self, address: Address, chosen: TableLayout | None) -> Placement:
+        definition, forest = self._definition(address), self._forest(address)
+        if chosen is None:
+            return Placement(definition, forest)
+        wanted = replace(definition, layout=chosen.fit(definition.schema))
+        made = self.forest_of(wanted)
+        if made.grouping.is_laid_as(forest.grouping):
+            return Placement(wanted, forest, is_given=True)
+        return Placement(wanted, made, wanted.to_chunk(), is_given=True)
+
+    def is_in_place(self, version: Version, tree: Tree) -> bool:
+        """Whether a tree of a version lies as trees of its table are made now."""
+        place = self.placement(version)
+        if place.other is None and tree.layout is None:
+            return True
+        return self._forest_under(version, tree).grouping.is_laid_as(place.forest.grouping)
 
     def is_alike(self, one: Version, other: Version) -> bool:
         """Whether two versions have the same columns, which may differ in identity alone."""
@@ -240,8 +274,12 @@ class Versions:
         return self._origin_recipe(version.origin)
 
     def forest(self, version: Version) -> Forest:
-        """The trees a version's rows lie in."""
+        """The trees of a version's own definition; a tree that it has may lie in others."""
         return self._forest(version.definition)
+
+    def _forest_under(self, version: Version, tree: Tree) -> Forest:
+        """The trees that a tree of a version is one of."""
+        return self._forest(version.definition if tree.layout is None else tree.layout)
 
     def forest_of(self, definition: Definition) -> Forest:
         """The trees that rows of a table of that definition lie in."""
@@ -251,20 +289,23 @@ class Versions:
         known = self._definition(definition)
         return Forest(self.store, known.layout.grouping(known.schema), self.cache)
 
-    def rows(self, version: Version) -> RowSet:
+    def rows(self, version: Version, counts: ReadCounts | None = None) -> RowSet:
         """The rows of a version: its nearest materialization and the tail over it.
 
-        Rows that can be found as they are read are: nothing is materialized for them.
+        Rows that can be found as they are read are: nothing is materialized for them.  `counts` is
+        told how they are read.
         """
         kept = self.nearest_stored(version)
         mapped = None if kept is not None else self._mapped(version.origin)
         if mapped is not None:
             self._projected_reads[version.origin] += 1
             if version.origin == version.address:
-                return mapped.rows
+                return mapped.rows if counts is None else replace(mapped.rows, counts=counts)
             origin = self.require(version.origin)
-            return replace(mapped.rows, tail=self._tails.tail(origin, version, mapped))
-        return self._rows_over(kept if kept is not None else self._evaluate(version), version)
+            tail = self._tails.tail(origin, version, mapped)
+            return replace(mapped.rows, tail=tail, counts=counts)
+        kept = kept if kept is not None else self._evaluate(version)
+        return self._rows_over(kept, version, counts)
 
     def projected_reads(self, version: Version) -> int:
         """How often the line of a version was read through lenses, by this process."""
@@ -272,20 +313,27 @@ class Versions:
 
     def forget_projections(self) -> None:
         """Find out anew where rows that are mapped as they are read begin: there is a tree more."""
-        self._mapped.cache_clear()
+        self.forget_mapped_rows()
         self._projected_reads.clear()
+
+    def forget_mapped_rows(self) -> None:
+        """The trees that rows are mapped from as they are read may be gone."""
+        self._mapped.cache_clear()
 
     def tree_rows(self, version: Version) -> RowSet:
         """The rows of a version as a stored tree and the tail over it."""
         return self._rows_over(self.nearest(version), version)
 
-    def _rows_over(self, keyframe: Version, version: Version) -> RowSet:
-        root = self.index.root(keyframe.address)
-        assert root is not None
+    def _rows_over(
+        self, keyframe: Version, version: Version, counts: ReadCounts | None = None
+    ) -> RowSet:
+        tree = self.index.tree(keyframe.address)
+        assert tree is not None
         schema = self.definition(version).schema
         is_own = keyframe.address == version.address
         tail = None if is_own else self._tails.tail(keyframe, version)
-        return RowSet(schema, self.forest(version), root, tail)
+        forest = self._forest_under(version, tree)
+        return RowSet(schema, forest, tree.root, tail, counts=counts)
 
     def empty(self, definition: Definition) -> RowSet:
         """A table of that definition without rows."""
@@ -347,10 +395,10 @@ class Versions:
 
     def nearest_stored(self, version: Version) -> Version | None:
         """The nearest materialized ancestor that is there already, the version itself included."""
-        if self.index.root(version.address) is not None:
+        if self.index.tree(version.address) is not None:
             return version
         recorded = self.require(version.keyframe)
-        is_kept = self.index.root(recorded.address) is not None
+        is_kept = self.index.tree(recorded.address) is not None
         floor = recorded.depth if is_kept else -1
         nearby = self.index.materialized_versions(version.origin, floor, version.depth)
         for candidate in islice(nearby, _NEARBY):
@@ -360,7 +408,7 @@ class Versions:
 
     def _nearest_keyframe(self, keyframe: Version) -> Version | None:
         """The first keyframe still materialized, going back from one on record."""
-        while self.index.root(keyframe.address) is None:
+        while self.index.tree(keyframe.address) is None:
             if keyframe.keyframe == keyframe.address:
                 return self._restore(keyframe)
             keyframe = self.require(keyframe.keyframe)
@@ -371,7 +419,7 @@ class Versions:
         recipe = self._origin_recipe(origin.address)
         if not isinstance(recipe, Rows):
             return None
-        self.index.materialize(origin.address, recipe.root)
+        self.index.materialize(origin.address, Tree(recipe.root))
         return origin
 
     def _evaluate(self, version: Version, sink: Sink | None = None) -> Version:
@@ -381,12 +429,13 @@ class Versions:
         assert isinstance(recipe, Derived)
         evaluator = self._evaluator(recipe)
         made: list[StoredChunk] = []
-        root = evaluator.root(recipe, self, made.append if sink is None else sink)
+        place, put = self.placement(origin), made.append if sink is None else sink
+        tree = place.tree(evaluator.root(recipe, self, place.forest, put), put)
         if sink is None:
             self.keep_answer(origin, recipe, made)
-            self.index.cache(origin.address, root)
+            self.index.cache(origin.address, tree)
         else:
-            self.index.materialize(origin.address, root)
+            self.index.materialize(origin.address, tree)
         return origin
 
     def _put_answer(self, version: Version, recipe: Derived, chunks: Sequence[StoredChunk]) -> None:
@@ -395,7 +444,7 @@ class Versions:
     def _put_index(self, built: BuiltIndex) -> None:
         self.store.put(built.chunks)
         self.index.put(built.version)
-        self.index.materialize(built.version.address, built.root)
+        self.index.materialize(built.version.address, Tree(built.root))
 
     def row_source(self, origin: Version) -> RowSource | None:
         """The version whose rows an origin maps one by one; None if there is none."""
@@ -440,9 +489,15 @@ class Versions:
     # --- materializing -----------------------------------------------------------------------
 
     def is_fold_due(self, version: Version) -> bool:
-        """Whether the version's layout asks for a tree of its own."""
-        layout = self.definition(version).layout
-        recorded = self.require(version.keyframe)
+        """Whether the layout in force asks for a tree of the version's own.
+
+        A small table that lies in another layout is laid out anew as it is touched; of a larger
+        one a long tail decides, or whoever lays out tables.
+        """
+        place = self.placement(version)
+        layout, recorded = place.layout, self.require(version.keyframe)
+        if place.is_given and layout.fold != "never" and self._is_displaced(version, recorded):
+            return True
         if layout.fold == "auto" and _weight(recorded, version) <= FOLD_FLOOR_ROWS:
             return False
         keyframe = self.nearest_stored(version) or self.require(version.origin)
@@ -453,26 +508,48 @@ class Versions:
             return layout.is_fold_due(tail, 0)
         return tail > 0 and layout.is_fold_due(tail, self.count(keyframe))
 
+    def _is_displaced(self, version: Version, recorded: Version) -> bool:
+        """Whether the tree that a version is read from lies otherwise, and has few rows."""
+        known = self.index.tree(recorded.address)
+        if known is not None and self.is_in_place(version, known):
+            return False
+        near = self.nearest_stored(version)
+        tree = None if near is None else self.index.tree(near.address)
+        if near is None or tree is None or self.is_in_place(version, tree):
+            return False
+        return self.count(near) <= FOLD_FLOOR_ROWS
+
     def fold(self, version: Version, sink: Sink) -> Address:
-        """Materialize the version; its root.  It is never built upon what nobody stores."""
-        root = self.index.root(version.address)
-        if root is not None and not self.index.is_cached(version.address):
-            return root
+        """Materialize the version in the layout in force; its root.
+
+        It is never built upon what nobody stores, and built anew where the nearest tree lies in
+        another layout.
+        """
+        known = self.folded_root(version)
+        if known is not None:
+            return known
         near = self.nearest_stored(version)
         is_stored = near is not None and not self.index.is_cached(near.address)
         if not is_stored and (near is not None or self._mapped(version.origin) is None):
             self._evaluate(version, sink)
         rows = self.rows(version)
-        root = self.root_of(rows, self.forest(version), sink)
-        if rows.tail is not None or isinstance(rows.forest, VirtualForest):
-            self.index.materialize(version.address, root)
+        place = self.placement(version)
+        root = self.root_of(rows, place.forest, sink)
+        if rows.tail is not None or not _lies_in(rows, place.forest):
+            self.index.materialize(version.address, place.tree(root, sink))
         return root
+
+    def folded_root(self, version: Version) -> Address | None:
+        """The root of a version's stored tree, if it has one in the layout in force."""
+        tree = self.index.tree(version.address)
+        if tree is None or self.index.is_cached(version.address):
+            return None
+        return tree.root if self.is_in_place(version, tree) else None
 
     def root_of(self, rows: RowSet, forest: Forest, sink: Sink) -> Address:
         """The root of the tree that rows make in a forest."""
-        if isinstance(rows.forest, VirtualForest):
-            names = [column.name for column in rows.schema.stored_columns]
-            return forest.build((batch.columns for batch in rows.batches(names)), sink)
+        if not isinstance(rows.forest, Forest) or not _lies_in(rows, forest):
+            return _build(rows, forest, sink)
         if rows.tail is None:
             return rows.root
         return rows.forest.edit(rows.root, rows.tail, sink)
@@ -483,6 +560,18 @@ class Versions:
             return False
         self.index.evict(version.address)
         return True
+
+
+def _lies_in(rows: RowSet, forest: Forest) -> bool:
+    """Whether rows are those of a tree, and a tail over it, that lies as those of a forest do."""
+    under = rows.forest
+    return isinstance(under, Forest) and under.grouping.is_laid_as(forest.grouping)
+
+
+def _build(rows: RowSet, forest: Forest, sink: Sink) -> Address:
+    """The root of a tree that is built of rows, whatever they lie in."""
+    names = [column.name for column in rows.schema.stored_columns]
+    return forest.build((batch.columns for batch in rows.batches(names)), sink)
 
 
 def _weight(keyframe: Version, version: Version) -> int:

@@ -62,6 +62,14 @@ class Grouping:
             return (self.row_shape,)
         return tuple(self._shape(self.positions(group)) for group in range(len(self.groups)))
 
+    def is_laid_as(self, other: Grouping) -> bool:
+        """Whether equal rows make equal trees in both: cut and grouped alike."""
+        return (self.groups, self.splitter, self.piece_bytes) == (
+            other.groups,
+            other.splitter,
+            other.piece_bytes,
+        )
+
     def positions(self, group: int) -> list[int]:
         """The columns of a group's leaves: the key, then its own."""
         return [*range(self.key_count), *self.groups[group]]
@@ -200,6 +208,14 @@ class Forest:
     def split(self, root: Address, parts: int) -> list[tree_scan.Span]:
         """Key ranges of about equal row counts."""
         return tree_scan.split(self.readers[0], self.roots(root)[0], parts)
+
+    def place(self, root: Address, key: Any) -> float:
+        """About where a key lies among those of a tree, from 0 to 1: by what its root node says."""
+        reader = self.readers[0]
+        node = reader.read(self.roots(root)[0])
+        if not isinstance(node, Entries):
+            return 0.0
+        return float(np.searchsorted(node.keys, key)) / len(node.keys)
 
     def _locate(self, positions: Sequence[int]) -> dict[int, list[int]]:
         """Which groups to read for these columns: group → positions within its shape."""

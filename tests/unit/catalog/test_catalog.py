@@ -11,7 +11,7 @@ from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.ids import SyncId, new_id
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.syncs import SyncRow
-from livingdb.catalog.versions import VersionRow
+from livingdb.catalog.versions import TreeRow, VersionRow
 from livingdb.chunks.address import Address, digest
 from livingdb.errors import AlreadyExists, Corruption, NotFound, Unsupported
 from livingdb.testing.store_contract import small_chunks
@@ -90,8 +90,12 @@ def test_write_counters_tell_of_everything_that_needs_chunks(catalog: Catalog) -
         assert catalog.write_counters(connection) != seen[-1], "seen in its own transaction"
     assert changed()
     with catalog.write() as connection:
-        catalog.versions.materialize(connection, [(one, digest(b"root"))])
+        catalog.versions.materialize(connection, [(one, TreeRow(one.address, digest(b"root")))])
     assert changed()
+    with catalog.write() as connection:
+        catalog.versions.materialize(connection, [(one, TreeRow(one.address, digest(b"other")))])
+        catalog.count_replaced_tree(connection)
+    assert changed(), "one tree in the place of another"
     with catalog.write() as connection:
         catalog.packs.add(connection, {"a.pack": 1})
     assert changed()
@@ -143,7 +147,8 @@ def test_a_row_that_somebody_changed_is_not_believed(catalog: Catalog) -> None:
     second = version("second", version("between", first))
     with catalog.write() as connection:
         catalog.versions.add(connection, [first, second])
-        catalog.versions.materialize(connection, [(second, digest(b"root"))])
+        tree = TreeRow(second.address, digest(b"root"))
+        catalog.versions.materialize(connection, [(second, tree)])
     changes: list[dict[str, object]] = [
         {"depth": 7},
         {"changed": 1},
@@ -171,45 +176,51 @@ def test_a_row_that_somebody_changed_is_not_believed(catalog: Catalog) -> None:
                 read()
         assert catalog.versions.get(first.address) == (first, None, None)
         write(second._asdict())
-        assert catalog.versions.get(second.address) == (second, digest(b"root"), None)
+        assert catalog.versions.get(second.address) == (second, tree, None)
 
 
 def test_materializations_come_go_and_are_replaced(catalog: Catalog) -> None:
     first, other = version("first"), version("other")
     second = version("second", first)
     roots = [digest(f"root {number}".encode()) for number in range(4)]
+    layout = digest(b"another layout")
+    trees = [
+        TreeRow(first.address, roots[0]),
+        TreeRow(second.address, roots[1]),
+        TreeRow(other.address, roots[2], layout),
+    ]
     with catalog.write() as connection:
         catalog.versions.add(connection, [first, second, other])
         catalog.versions.materialize(connection, [])
-        pairs = zip((first, second, other), roots[:3], strict=True)
+        pairs = zip((first, second, other), trees, strict=True)
         catalog.versions.materialize(connection, list(pairs))
-    assert catalog.versions.root(second.address) == roots[1]
+    assert catalog.versions.tree(second.address) == trees[1]
     of_first = catalog.versions.materializations_of(first.address)
-    assert sorted(of_first) == sorted([(first, roots[0]), (second, roots[1])])
+    assert sorted(of_first) == sorted([(first, trees[0]), (second, trees[1])])
+    replaced = TreeRow(second.address, roots[3], layout)
     with catalog.write() as connection:
-        catalog.versions.materialize(connection, [(second, roots[3])])
-    assert catalog.versions.root(second.address) == roots[3]
+        catalog.versions.materialize(connection, [(second, replaced)])
+    assert catalog.versions.tree(second.address) == replaced
     catalog.versions.evict(first.address)
-    assert catalog.versions.root(first.address) is None
-    left = dict(catalog.versions.materializations())
-    assert left == {second.address: roots[3], other.address: roots[2]}
+    assert catalog.versions.tree(first.address) is None
+    assert set(catalog.versions.materializations()) == {replaced, trees[2]}
 
 
 def test_the_root_of_another_version_is_not_believed(catalog: Catalog, engine: Engine) -> None:
     first, other = version("first"), version("other")
     with catalog.write() as connection:
         catalog.versions.add(connection, [first, other])
-        pairs = [(first, digest(b"root 1")), (other, digest(b"root 2"))]
-        catalog.versions.materialize(connection, pairs)
+        trees = [TreeRow(first.address, digest(b"1")), TreeRow(other.address, digest(b"2"))]
+        catalog.versions.materialize(connection, zip((first, other), trees, strict=True))
     with engine.begin() as connection:
         made = schema.materialization
         is_first = made.c.version == first.address
-        connection.execute(made.update().where(is_first).values(root=digest(b"root 2")))
+        connection.execute(made.update().where(is_first).values(root=digest(b"2")))
     with pytest.raises(Corruption):
-        catalog.versions.root(first.address)
+        catalog.versions.tree(first.address)
     with pytest.raises(Corruption):
         catalog.versions.materializations_of(first.address)
-    assert catalog.versions.root(other.address) == digest(b"root 2")
+    assert catalog.versions.tree(other.address) == trees[1]
 
 
 # --- runs and trails -----------------------------------------------------------------------------

@@ -89,12 +89,13 @@ def test_a_tree_is_saved_only_with_its_chunks(tmp_path: Path) -> None:
         version = graph.version(graph.resolve("v").snapshot, "v")
         index = graph.index
         assert index.is_cached(version.address)
-        made = index.root(version.address)
+        made = index.tree(version.address)
         with graph.catalog.write() as connection:
             index.save(connection, [version])
         index.mark_saved([version])
-        assert index.root(version.address) == made, "who has read it goes on doing so"
-        assert graph.catalog.versions.root(version.address) is None
-        assert graph.fold(version) == made
-        assert graph.catalog.versions.root(version.address) == made
+        assert index.tree(version.address) == made, "who has read it goes on doing so"
+        assert graph.catalog.versions.tree(version.address) is None
+        assert made is not None
+        assert graph.fold(version) == made.root
+        assert graph.catalog.versions.tree(version.address) == (version.address, made.root, None)
         assert not index.is_cached(version.address)

@@ -14,6 +14,7 @@ import pytest
 import livingdb
 from livingdb.chunks.address import Address
 from livingdb.graph.graph import Graph
+from livingdb.tables.index import Tree
 from livingdb.testing.store_contract import all_bytes, small_chunks
 
 ROUNDS = 300
@@ -71,21 +72,21 @@ def test_index(graph: Graph) -> None:
             for other in others:
                 index.put(other)
                 index.set_rows(other.address, 9)
-                index.materialize(other.address, root)
+                index.materialize(other.address, Tree(root))
             for other in others:
                 assert index.get(other.address) == replace(other, rows=9)
-                assert index.root(other.address) == root
+                assert index.tree(other.address) == Tree(root)
             index.forget([other.address for other in others])
 
     def look() -> None:
         assert index.get(version.address) is not None
-        assert index.root(version.address) == root
+        assert index.tree(version.address) == Tree(root)
         near = index.materialized_versions(version.origin, -1, version.depth)
         assert version.address in {found.address for found in near}
 
     while_busy(make, look, look, index.refresh)
     assert index._unsaved == {}
-    assert index._unsaved_roots == {}
+    assert index._unsaved_trees == {}
     assert index._makers == {}
 
 

@@ -188,8 +188,18 @@ def first_tree(connection: Connection) -> tuple[Address, Address]:
 
 def tree_of_nobody(graph: Graph, connection: Connection) -> str:
     version, root = digest(b"nobody"), first_tree(connection)[1]
-    values = {"version": version, "root": root, "origin": version, "depth": 0}
+    values = {"version": version, "root": root, "origin": version, "depth": 0, "layout": None}
     SealedRows(_made).insert(connection, [values])
+    return f"tree of version {short(version)}"
+
+
+def tree_in_the_layout_of_another_table(graph: Graph, connection: Connection) -> str:
+    version, _ = first_tree(connection)
+    table = schema.version
+    own = select(table.c.definition).where(table.c.address == version).scalar_subquery()
+    others = select(table.c.definition).where(table.c.definition != own)
+    other = connection.execute(others.order_by(table.c.definition)).scalar()
+    SealedRows(_made).update(connection, [_made.c.version == version], {"layout": other})
     return f"tree of version {short(version)}"
 
 
@@ -353,6 +363,7 @@ def record_that_is_missing(graph: Graph, connection: Connection) -> str:
         (rows_with_a_wrong_count, "the index does not say what the recipe says"),
         (tree_of_nobody, "there is no such version"),
         (tree_of_another, "it is not as it was written"),
+        (tree_in_the_layout_of_another_table, "it lies in the layout of another table"),
         (tree_in_the_wrong_place, "the catalog has it in the wrong place"),
         (tree_that_is_missing, "chunk"),
         (set_head(message="another"), "the index does not say what the snapshot says"),

@@ -41,7 +41,7 @@ from livingdb.graph.names import is_hidden
 from livingdb.graph.storage.staging import Staging
 from livingdb.maintenance.check_syncs import BrokenPromise
 from livingdb.tables import ingest
-from livingdb.tables.index import Version
+from livingdb.tables.index import Tree, Version
 
 
 @pytest.fixture
@@ -304,7 +304,7 @@ def test_wrong_stored_answer(db: livingdb.Database, what: str) -> None:
 
     other = graph.fold(version())
     write(db)
-    graph.index.materialize(version().address, other)
+    graph.index.materialize(version().address, Tree(other))
     (problem,) = broken(db)
     assert (problem.sync, problem.table, problem.rows) == ("main/view", "view", 3)
     mend(db, problem)

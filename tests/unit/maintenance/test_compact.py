@@ -173,10 +173,10 @@ def test_a_table_weighs_the_chunks_that_its_reads_touch(tmp_path: Path) -> None:
         main.create_table("t", {"id": "bigint"}, key="id")
         main.insert("t", {"id": range(3)})
         (version,) = tables_of(graph, graph.snapshots.at(graph.branch("main").head)).values()
-        root = graph.index.root(version.address)
-        assert root is not None
+        tree = graph.index.tree(version.address)
+        assert tree is not None
         needed = {version.definition, version.address}
-        needed |= set(Trees(graph.store).walk(version.definition, root))
+        needed |= set(Trees(graph.store).walk(version.definition, tree.root))
         weight = measure_storage(graph).tables["t"]
         assert weight.chunks == len(needed)
         assert weight.bytes == sum(len(graph.store.get(address)) for address in needed)
@@ -228,7 +228,7 @@ def test_a_walk_meets_every_chunk_once_and_the_root_first(db: livingdb.Database)
     trees = Trees(graph.store)
     met: list[Address] = []
     roots = []
-    for version, root in graph.catalog.versions.materializations():
+    for version, root, _ in graph.catalog.versions.materializations():
         definition = graph.versions.require(version).definition
         part = list(trees.walk(definition, root))
         if root not in met:

@@ -9,7 +9,7 @@ from livingdb.chunks.address import Address
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.tables import ingest
-from livingdb.tables.index import MemoryIndex, Version
+from livingdb.tables.index import MemoryIndex, Tree, Version
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
@@ -46,9 +46,14 @@ class CountingIndex(MemoryIndex):
         self.asked += 1
         return super().get(version)
 
-    def root(self, version: Address) -> Address | None:
+    def tree(self, version: Address) -> Tree | None:
         self.asked += 1
-        return super().root(version)
+        return super().tree(version)
+
+    def root(self, version: Address) -> Address | None:
+        """The root of the version's tree."""
+        found = self.tree(version)
+        return None if found is None else found.root
 
 
 class Lab:

@@ -146,10 +146,10 @@ def random_commit(shop: Shop, head: Version, model: Model, chance: np.random.Gen
 
 def check_diff(shop: Shop, old: Version, before: Model, new: Version, after: Model) -> None:
     """The diff of two folded versions is exactly what the models differ in."""
-    roots = [shop.versions.index.root(version.address) for version in (old, new)]
+    roots = [shop.versions.index.tree(version.address) for version in (old, new)]
     assert roots[0] is not None
     assert roots[1] is not None
-    batches = list(shop.versions.forest(new).diff(roots[0], roots[1]))
+    batches = list(shop.versions.forest(new).diff(roots[0].root, roots[1].root))
     kinds = np.concatenate([batch.kinds for batch in batches])
     both = before.there & after.there
     changed = (before.city != after.city) | (before.amount != after.amount)

@@ -14,6 +14,7 @@ import livingdb
 from livingdb import Branch, Database, Layout
 from livingdb.errors import DuplicateValue
 from livingdb.evolution import AddColumn, AddUnique
+from livingdb.tables.index import Tree
 from livingdb.tables.rows import RowSet
 from livingdb.tables.unique_index import KIND, UniqueIndexes
 
@@ -49,7 +50,7 @@ def refuse_scans(monkeypatch: pytest.MonkeyPatch) -> None:
 def index_versions(db: Database) -> list[str]:
     graph = db._graph
     found = []
-    for version, _ in graph.catalog.versions.materializations():
+    for version, *_ in graph.catalog.versions.materializations():
         recipe = graph.versions.recipe(graph.versions.require(version))
         if getattr(recipe, "kind", "") == KIND:
             found.append(recipe.data["inputs"][""])  # type: ignore[union-attr]
@@ -111,7 +112,7 @@ def test_a_new_tree_gets_its_index_from_the_last_one(
 def test_an_index_that_was_forgotten_is_made_again(db: Database) -> None:
     main = filled(db)
     graph = db._graph
-    for version, _ in graph.catalog.versions.materializations():
+    for version, *_ in graph.catalog.versions.materializations():
         if getattr(graph.versions.recipe(graph.versions.require(version)), "kind", "") == KIND:
             graph.index.evict(version)
     assert index_versions(db) == []
@@ -128,14 +129,14 @@ def test_check_finds_a_wrong_index_and_a_value_that_is_there_twice(db: Database)
     near = versions.nearest_stored(graph.version(main.head._row, "t"))
     assert near is not None
     good = {
-        version: root
-        for version, root in graph.catalog.versions.materializations()
+        version: Tree(root, layout)
+        for version, root, layout in graph.catalog.versions.materializations()
         if versions.recipe(versions.require(version)) == versions.uniques._recipe(near, ["code"])
     }
     (index,) = good
     main.create_table("other", {"code": "string", "id": "bigint"}, "code")
     main.insert("other", {"code": ["x"], "id": [1]})
-    wrong = graph.index.root(graph.version(main.head._row, "other").address)
+    wrong = graph.index.tree(graph.version(main.head._row, "other").address)
     assert wrong is not None
     graph.index.materialize(index, wrong)
     assert ["index of (code)" in str(problem) for problem in db.check().problems] == [True]

@@ -15,7 +15,7 @@ from livingdb.chunks.address import Address, digest
 from livingdb.errors import MissingKey
 from livingdb.tables import ingest
 from livingdb.tables.classify import classify
-from livingdb.tables.index import MemoryIndex, Stretch, Version, ancestor_at, skip_depth
+from livingdb.tables.index import MemoryIndex, Stretch, Tree, Version, ancestor_at, skip_depth
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Counts
 from livingdb.tables.tail import Tails
@@ -85,7 +85,7 @@ def test_the_nearest_keyframe_is_found_in_few_steps(
     assert versions.tail_rows(head) == LONG
     assert not versions.is_fold_due(head)
     middle = ancestor_at(lab.index, head, 54_321)
-    lab.index.materialize(middle.address, address(-1 % 2**64))
+    lab.index.materialize(middle.address, Tree(address(-1 % 2**64)))
     lab.reopen()
     assert lab.versions.nearest(head) == middle
     assert lab.index.asked <= 200
@@ -121,7 +121,7 @@ def test_the_head_of_a_long_chain_opens_and_reads_at_once() -> None:
     folded = lab.create({"id": list(range(20)), "a": ["y"] * 20})
     root = lab.index.root(folded.address)
     assert root is not None
-    lab.index.materialize(last.address, root)
+    lab.index.materialize(last.address, Tree(root))
     lab.index.asked = 0
     head = last
     for number in range(50):
@@ -293,7 +293,7 @@ def test_thinning_as_the_head_moves_on_keeps_gaps_that_double(every_rows: int) -
     versions = [ancestor_at(lab.index, head, depth) for depth in range(3001)]
     thinned = Versions(lab.store, lab.index)
     for depth in range(every_rows, 3001, every_rows):
-        lab.index.materialize(versions[depth].address, address(depth))
+        lab.index.materialize(versions[depth].address, Tree(address(depth)))
         evicted = thin_keyframes(thinned, versions[depth])
         assert all(lab.index.root(version.address) is None for version in evicted)
         if depth % 500 < every_rows:
@@ -406,7 +406,7 @@ def test_the_index_is_its_own_twin() -> None:
     index.put(origin)
     head = chain(index, origin, 20, origin.address)
     for depth in (3, 9, 17):
-        index.materialize(ancestor_at(index, head, depth).address, address(depth))
+        index.materialize(ancestor_at(index, head, depth).address, Tree(address(depth)))
     depths = [version.depth for version in index.materialized_versions(origin.address, 3, 17)]
     assert depths == [17, 9]
     index.evict(ancestor_at(index, head, 9).address)

@@ -13,7 +13,7 @@ from livingdb.chunks.store import StoredChunk
 from livingdb.errors import LivingDBError
 from livingdb.graph.storage.drain_journal import JOURNAL_LIMIT_BYTES, drain_journal
 from livingdb.graph.storage.staging import Staging
-from livingdb.tables.index import Version
+from livingdb.tables.index import Tree, Version
 from livingdb.tables.recipe import Derived
 from livingdb.tables.unique_index import BuiltIndex
 
@@ -59,7 +59,7 @@ class Upkeep:
         scratch = self._graph.scratch()
         for chunk in built.chunks:
             scratch.sink(chunk)
-        self._graph.index.cache(built.version.address, built.root)
+        self._graph.index.cache(built.version.address, Tree(built.root))
         with self._lock:
             self._indexes.append(built)
 
@@ -73,7 +73,7 @@ class Upkeep:
             is_gone = not is_open and graph.index.get(built.anchor.address) is None
             if is_gone or (not is_open and self._save_index(built)):
                 graph.scratch().drop(built.chunks)
-                graph.index.forget_root(built.version.address)
+                graph.index.forget_tree(built.version.address)
                 continue
             with self._lock:
                 self._indexes.append(built)
@@ -86,11 +86,11 @@ class Upkeep:
                 for chunk in built.chunks:
                     staging.sink(chunk)
                 index.put(built.version)
-                index.materialize(built.version.address, built.root)
+                index.materialize(built.version.address, Tree(built.root))
                 is_saved = self._save(built.version, staging, self._graph.catalog.meta(EPOCH))
         finally:
             if not is_saved:
-                index.cache(built.version.address, built.root)
+                index.cache(built.version.address, Tree(built.root))
         return is_saved
 
     def keep_answer(self, version: Version, recipe: Derived, chunks: Sequence[StoredChunk]) -> None:
@@ -124,18 +124,18 @@ class Upkeep:
     def _save_answer(self, version: Version, chunks: Sequence[StoredChunk]) -> bool:
         """Write down the tree of an answer, and only with it that the version has one."""
         index = self._graph.index
-        root = index.root(version.address) if index.is_cached(version.address) else None
+        tree = index.tree(version.address) if index.is_cached(version.address) else None
         is_saved = False
         try:
             with self._graph.stage(FOLD_BYTES) as staging:
                 for chunk in chunks:
                     staging.sink(chunk)
-                if root is not None:
-                    index.materialize(version.address, root)
+                if tree is not None:
+                    index.materialize(version.address, tree)
                 is_saved = self._save(version, staging, self._graph.catalog.meta(EPOCH))
         finally:
-            if root is not None and not is_saved:
-                index.cache(version.address, root)
+            if tree is not None and not is_saved:
+                index.cache(version.address, tree)
         return is_saved
 
     def fold_and_drain(self, made: Sequence[Version]) -> None:
@@ -198,29 +198,36 @@ class Upkeep:
         return sum([self.save_run(each) for each in reversed(missing)])
 
     def fold(self, version: Version) -> Address:
-        """Materialize a version, durably; its root.
+        """Materialize a version in the layout in force, durably; its root.
 
         One thread at a time: a tree is never built upon one that may come to nothing.  In a
         database that is only read it is not kept.
         """
         graph = self._graph
         if graph.place.refusal is not None:
-            versions = graph.versions
-            return versions.root_of(versions.rows(version), versions.forest(version), _let_go)
+            versions, forest = graph.versions, graph.versions.placement(version).forest
+            known = versions.folded_root(version)
+            return known or versions.root_of(versions.rows(version), forest, _let_go)
         with self._folding:
             if graph.index.is_cached(version.origin):
                 self.save_answers()
             epoch = graph.catalog.meta(EPOCH)
             graph.observe_epoch(epoch)
+            known = graph.versions.folded_root(version)
+            if known is not None:
+                return known
+            has_tree = graph.index.tree(version.address) is not None
             try:
                 with graph.stage(FOLD_BYTES) as staging:
                     root = self._fold_tree(version, staging)
-                    self._save(version, staging, epoch)
+                    self._save(version, staging, epoch, is_replaced=has_tree)
             finally:
-                graph.index.forget_root(version.address)
+                graph.index.forget_tree(version.address)
             return root
 
-    def _save(self, version: Version, staging: Staging, epoch: str | None) -> bool:
+    def _save(
+        self, version: Version, staging: Staging, epoch: str | None, is_replaced: bool = False
+    ) -> bool:
         """Write down the tree of a version; False if what it was built upon may be gone."""
         graph = self._graph
         staging.finish_packs()
@@ -229,6 +236,8 @@ class Upkeep:
             if is_current:
                 staging.write(connection)
                 graph.index.save(connection, [version])
+                if is_replaced:
+                    graph.catalog.count_replaced_tree(connection)
                 staging.keep()
         if is_current:
             staging.publish()
@@ -239,14 +248,14 @@ class Upkeep:
     def _fold_tree(self, version: Version, staging: Staging) -> Address:
         """The root of the version's tree, made here or by who does large work."""
         graph, versions, large = self._graph, self._graph.versions, self._graph.large
-        layout = versions.definition(version).layout
-        is_free = layout.splitter == "content" and graph.index.root(version.address) is None
+        place = versions.placement(version)
+        is_free = place.layout.splitter == "content" and versions.folded_root(version) is None
         if large is None or not is_free or not large.takes(lambda: versions.count(version)):
             return versions.fold(version, staging.sink)
         near = versions.nearest_stored(version)
         is_stored = near is not None and not graph.index.is_cached(near.address)
         if not is_stored and version.origin != version.address:
             self.fold(versions.require(version.origin))
-        root = staging.join_parts(large.fold(graph, version), versions.forest(version), ours=True)
-        graph.index.materialize(version.address, root)
+        root = staging.join_parts(large.fold(graph, version), place.forest, ours=True)
+        graph.index.materialize(version.address, place.tree(root, staging.sink))
         return root

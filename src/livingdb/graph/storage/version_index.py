@@ -7,6 +7,7 @@ same version at a time, and one that comes to nothing leaves it to the others.
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -15,9 +16,10 @@ from threading import RLock, get_ident
 from sqlalchemy import Connection
 
 from livingdb.catalog.catalog import Catalog
-from livingdb.catalog.versions import RunRow, VersionRow
+from livingdb.catalog.versions import RunRow, TreeRow, VersionRow
 from livingdb.chunks.address import Address
-from livingdb.tables.index import Run, Stretch, Version, require
+from livingdb.tables.index import Run, Stretch, Tree, Version, require
+from livingdb.tables.layout import TableLayout
 
 __all__ = ["CatalogIndex"]
 
@@ -29,13 +31,15 @@ class CatalogIndex:
 
     def __init__(self, catalog: Catalog):
         self._rows = catalog.versions
+        self._layout_rows = catalog.table_layouts
+        self._layouts: dict[str, TableLayout] | None = None
         self._known: OrderedDict[Address, Version] = OrderedDict()
-        self._roots: dict[Address, Address | None] = {}
+        self._trees: dict[Address, Tree | None] = {}
         self._frames: dict[Address, list[Version]] = {}
         self._runs: dict[Address, Run | None] = {}
         self._unsaved: dict[Address, Version] = {}
         self._unsaved_runs: dict[Address, Run] = {}
-        self._unsaved_roots: dict[Address, Address] = {}
+        self._unsaved_trees: dict[Address, Tree] = {}
         self._cached: set[Address] = set()
         self._makers: dict[Address, set[int]] = {}
         self._age = 0
@@ -52,7 +56,7 @@ class CatalogIndex:
                 self._runs[version] = None if row.run is None else Run(*row.run)
                 with self._lock:
                     if age == self._age:
-                        self._roots.setdefault(version, row.root)
+                        self._trees.setdefault(version, _tree(row.tree))
         return found
 
     def line(self, version: Version, depth: int, most: int) -> list[Stretch]:
@@ -107,33 +111,33 @@ class CatalogIndex:
             else:
                 self._known[version] = replace(known, rows=rows)
 
-    def root(self, version: Address) -> Address | None:
-        """See `VersionIndex.root`."""
-        unsaved = self._unsaved_roots.get(version)
+    def tree(self, version: Address) -> Tree | None:
+        """See `VersionIndex.tree`."""
+        unsaved = self._unsaved_trees.get(version)
         if unsaved is not None:
             return unsaved
         if version in self._unsaved:
-            return self._roots.get(version)  # known, if it is made a second time
+            return self._trees.get(version)  # known, if it is made a second time
         try:
-            return self._roots[version]
+            return self._trees[version]
         except KeyError:
             age = self._age
-            found = self._rows.root(version)
+            found = _tree(self._rows.tree(version))
         with self._lock:
             if age != self._age:  # which may be news of before the refresh
                 return found
-            return self._roots.setdefault(version, found)
+            return self._trees.setdefault(version, found)
 
-    def materialize(self, version: Address, root: Address) -> None:
+    def materialize(self, version: Address, tree: Tree) -> None:
         """See `VersionIndex.materialize`; written by `save`."""
         with self._lock:
-            self._unsaved_roots[version] = root
+            self._unsaved_trees[version] = tree
             self._cached.discard(version)
 
-    def cache(self, version: Address, root: Address) -> None:
+    def cache(self, version: Address, tree: Tree) -> None:
         """See `VersionIndex.cache`; `save` leaves it out."""
         with self._lock:
-            self._unsaved_roots[version] = root
+            self._unsaved_trees[version] = tree
             self._cached.add(version)
 
     def is_cached(self, version: Address) -> bool:
@@ -143,8 +147,8 @@ class CatalogIndex:
     def evict(self, version: Address) -> None:
         """See `VersionIndex.evict`."""
         with self._lock:
-            self._drop_root(version)
-            self._roots[version] = None
+            self._drop_tree(version)
+            self._trees[version] = None
             self._frames.clear()
             self._age += 1
         self._rows.evict(version)
@@ -153,7 +157,7 @@ class CatalogIndex:
         """See `VersionIndex.materialized_versions`."""
         found = {frame.address: frame for frame in self._known_materializations(origin)}
         with self._lock:
-            unsaved = list(self._unsaved_roots)
+            unsaved = list(self._unsaved_trees)
         for address in unsaved:
             known = self.get(address)
             if known is not None and known.origin == origin:
@@ -173,13 +177,25 @@ class CatalogIndex:
             age = self._age
             near = self._rows.materializations_of(origin)
             with self._lock:
-                for row, root in near:
+                for row, tree in near:
                     frames.append(self._known.get(row.address) or self._keep(_version(row)))
                     if age == self._age:
-                        self._roots[row.address] = root
+                        self._trees[row.address] = _tree(tree)
                 if age == self._age:
                     self._frames[origin] = frames
         return frames
+
+    def table_layout(self, table: str) -> TableLayout | None:
+        """See `VersionIndex.table_layout`; all are read at once, and again after `refresh`."""
+        known = self._layouts
+        if known is None:
+            age = self._age
+            found = self._layout_rows.all().items()
+            known = {of: TableLayout.from_json(json.loads(text)) for of, text in found}
+            with self._lock:
+                if age == self._age:
+                    self._layouts = known
+        return known.get(table)
 
     def preload(self, versions: Sequence[Address]) -> None:
         """Read many versions at once."""
@@ -189,15 +205,16 @@ class CatalogIndex:
     # --- saving ------------------------------------------------------------------------------
 
     def save(self, connection: Connection, versions: Iterable[Version]) -> None:
-        """Write versions and those of their roots that are new and stored, in a transaction."""
+        """Write versions and those of their trees that are new and stored, in a transaction."""
         with self._lock:
             wanted = [self._unsaved.get(version.address, version) for version in versions]
-            roots = {a: r for a, r in self._unsaved_roots.items() if a not in self._cached}
-            made = [(_row(v), roots[v.address]) for v in wanted if v.address in roots]
+            trees = {a: t for a, t in self._unsaved_trees.items() if a not in self._cached}
+            made = [(v, trees[v.address]) for v in wanted if v.address in trees]
             runs = [self._unsaved_runs.get(version.address) for version in wanted]
         self._rows.add(connection, [_row(version) for version in wanted])
         self._rows.add_runs(connection, [_run_row(run) for run in runs if run is not None])
-        self._rows.materialize(connection, made)
+        rows = [(_row(v), TreeRow(v.address, tree.root, tree.layout)) for v, tree in made]
+        self._rows.materialize(connection, rows)
 
     def mark_saved(self, versions: Iterable[Version]) -> None:
         """The transaction that saved them has committed."""
@@ -207,11 +224,11 @@ class CatalogIndex:
                     self._runs[version.address] = self._unsaved_runs.pop(version.address, None)
                 self._keep(self._unsaved.pop(version.address, version))
                 self._makers.pop(version.address, None)
-                self._roots.setdefault(version.address, None)
+                self._trees.setdefault(version.address, None)
                 is_cached = version.address in self._cached
-                root = None if is_cached else self._unsaved_roots.pop(version.address, None)
-                if root is not None:
-                    self._roots[version.address] = root
+                tree = None if is_cached else self._unsaved_trees.pop(version.address, None)
+                if tree is not None:
+                    self._trees[version.address] = tree
                     self._frames.pop(version.origin, None)
                     self._age += 1
 
@@ -229,27 +246,28 @@ class CatalogIndex:
                 self._makers.pop(version, None)
                 self._unsaved.pop(version, None)
                 self._unsaved_runs.pop(version, None)
-                self._drop_root(version)
+                self._drop_tree(version)
 
-    def forget_root(self, version: Address) -> None:
+    def forget_tree(self, version: Address) -> None:
         """The tree of a version that is saved came to nothing."""
         with self._lock:
-            self._drop_root(version)
+            self._drop_tree(version)
 
     def refresh(self) -> None:
-        """Ask the catalog anew what is materialized.
+        """Ask the catalog anew what is materialized, and which layouts tables have.
 
         Trees that were made for reading only may have gone with what was dropped.
         """
         with self._lock:
-            for version in [v for v in self._unsaved_roots if v not in self._unsaved]:
-                self._drop_root(version)
-            self._roots.clear()
+            for version in [v for v in self._unsaved_trees if v not in self._unsaved]:
+                self._drop_tree(version)
+            self._trees.clear()
             self._frames.clear()
+            self._layouts = None
             self._age += 1
 
-    def _drop_root(self, version: Address) -> None:
-        self._unsaved_roots.pop(version, None)
+    def _drop_tree(self, version: Address) -> None:
+        self._unsaved_trees.pop(version, None)
         self._cached.discard(version)
 
     def _keep(self, version: Version) -> Version:
@@ -257,7 +275,7 @@ class CatalogIndex:
             self._known[version.address] = version
             if len(self._known) > _KEPT:
                 dropped, _ = self._known.popitem(last=False)
-                self._roots.pop(dropped, None)
+                self._trees.pop(dropped, None)
                 self._runs.pop(dropped, None)
         return version
 
@@ -278,6 +296,10 @@ def _row(version: Version) -> VersionRow:
 
 def _run_row(run: Run) -> RunRow:
     return RunRow(run.version, run.since, run.depth, run.change)
+
+
+def _tree(row: TreeRow | None) -> Tree | None:
+    return None if row is None else Tree(row.root, row.layout)
 
 
 def _version(row: VersionRow) -> Version:

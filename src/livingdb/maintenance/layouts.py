@@ -1,0 +1,120 @@
+"""Layouts: another one for a table that is there, and laying out what still lies in an old one.
+
+A layout is a setting of the database for a table, by its identity, on all branches and in all of
+its history; nothing that a reader sees depends on it.  Setting one writes a row.  Trees are made in
+it from then on, and a tree that lies in another one is read as it lies until it is laid out anew:
+small ones by the next commit, others when a long tail is folded, by `migrate`, or here.
+"""
+
+from __future__ import annotations
+
+import json
+import time as clock
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from livingdb.catalog.branches import BranchRow
+from livingdb.chunks.address import Address
+from livingdb.errors import Unsupported
+from livingdb.graph.graph import Graph, missing_table_error, tables_of
+from livingdb.graph.names import is_hidden
+from livingdb.tables.index import Version
+from livingdb.tables.layout import Layout, TableLayout
+
+__all__ = ["DisplacedTree", "displaced_tree", "lay_out", "lay_out_due", "set_layout"]
+
+
+def set_layout(graph: Graph, branch: str, table: str, layout: Layout) -> Layout:
+    """Let trees of a table be made in a layout from now on; the one that it had.
+
+    The branch says which table is meant.  Nothing is rewritten, and no version is made.
+    """
+    graph.check_writable()
+    graph.observe_now()
+    head = graph.snapshots.at(graph.branch(branch).head)
+    if is_hidden(table):
+        raise missing_table_error(table, _shown(graph.tables(head)))
+    version = graph.version(head, table)
+    definition, before = graph.versions.definition(version), graph.versions.placement(version)
+    chosen = TableLayout.of(layout, definition.schema)
+    if definition.id is None:
+        raise Unsupported(
+            f"table {table!r} was made before tables had identities, and keeps the layout that it "
+            "was made with: copy its rows to a table that is made now"
+        )
+    if graph.index.table_layout(definition.id) == chosen:
+        return before.layout
+    with graph.catalog.write() as connection:
+        graph.catalog.table_layouts.put(connection, definition.id, json.dumps(chosen.to_json()))
+        graph.catalog.raise_epoch(connection)
+    graph.observe_now()
+    return before.layout
+
+
+def _shown(tables: Mapping[str, Address]) -> dict[str, Address]:
+    return {name: version for name, version in tables.items() if not is_hidden(name)}
+
+
+@dataclass(frozen=True)
+class DisplacedTree:
+    """A tree that a table of a branch is read from, and that lies in another layout than asked."""
+
+    branch: str
+    table: str
+    version: Version
+    rows: int
+
+
+def lay_out_due(graph: Graph) -> list[DisplacedTree]:
+    """The trees that heads are read from and that are to be laid out anew, the smallest first."""
+    graph.observe_now()
+    found: dict[Address, DisplacedTree] = {}
+    for branch in graph.branches.all():
+        for tree in _displaced_trees(graph, branch):
+            found.setdefault(tree.version.address, tree)
+    return sorted(found.values(), key=lambda tree: (tree.rows, tree.branch, tree.table))
+
+
+def lay_out(
+    graph: Graph, seconds: float, time: Callable[[], float] = clock.perf_counter
+) -> list[DisplacedTree]:
+    """Lay out anew what is due until so many seconds have passed; what was done.
+
+    One that is begun is finished, and whatever was done stays done.
+    """
+    graph.check_writable()
+    done: list[DisplacedTree] = []
+    end = time() + seconds
+    for tree in lay_out_due(graph):
+        if time() >= end:
+            break
+        graph.fold(tree.version)
+        done.append(tree)
+    if done:
+        graph.versions.forget_mapped_rows()
+    return done
+
+
+def _displaced_trees(graph: Graph, branch: BranchRow) -> Iterator[DisplacedTree]:
+    for name, version in tables_of(graph, graph.snapshots.at(branch.head)).items():
+        found = displaced_tree(graph, version)
+        if found is not None:
+            yield DisplacedTree(branch.name, name, found, graph.versions.count(found))
+
+
+def displaced_tree(graph: Graph, version: Version) -> Version | None:
+    """The version whose tree one is read from, if that lies in another layout than in force.
+
+    Through lenses, where rows are mapped as they are read.  None also if there is no tree.
+    """
+    versions = graph.versions
+    near = versions.nearest_stored(version)
+    while near is None:
+        source = versions.row_source(versions.require(version.origin))
+        if source is None:
+            return None
+        version = source.version
+        near = versions.nearest_stored(version)
+    tree = graph.index.tree(near.address)
+    is_right = tree is None or versions.is_in_place(near, tree)
+    return None if is_right or graph.index.is_cached(near.address) else near

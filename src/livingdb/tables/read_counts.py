@@ -1,0 +1,118 @@
+"""How the rows of a table are read and written, counted: columns and places, and never values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from livingdb.tables.index import Version
+from livingdb.trees.delta import DELETE, Delta
+from livingdb.trees.forest import Forest
+
+if TYPE_CHECKING:
+    from livingdb.tables.rows import RowSet
+    from livingdb.tables.schema import TableSchema
+
+__all__ = ["SAMPLED_MASK", "SAMPLED_ROWS", "Counts", "ReadCounts"]
+
+SAMPLED_ROWS = 8
+"""Of so many versions that are opened one is looked at."""
+SAMPLED_MASK = 255
+"""Of so many reads of one row, and one more, the place of one is looked up."""
+_PLACES = 16
+_MOST_SETS = 64
+
+Counts = dict[str, dict[str, float]]
+"""What was counted: kinds of things, and how often each was met."""
+
+
+class ReadCounts:
+    """Counts of one table in one process; what several threads count at a time may be too little.
+
+    `opened` and `gets` are counted by who finds rows and reads one of them, which has to cost next
+    to nothing.
+    """
+
+    def __init__(self) -> None:
+        self.gets = self.opened = 0
+        self._met: Counter[tuple[str, str]] = Counter()
+        self._newest: Version | None = None
+
+    @property
+    def weight(self) -> float:
+        """How much there is to tell."""
+        return self.gets + 50 * sum(self._met[kind] for kind in _WEIGHED)
+
+    def note_rows(self, version: Version, rows: RowSet) -> None:
+        """A version is about to be read: how far from its tree it is, and from the newest one.
+
+        One of some is told of, and sizes are counted by how many bits they have.
+        """
+        newest, tail = self._newest, 0 if rows.tail is None else len(rows.tail)
+        if newest is None or newest.origin != version.origin or newest.depth < version.depth:
+            newest = self._newest = version
+        behind = newest.depth - version.depth
+        self._met["tail", str(tail.bit_length())] += SAMPLED_ROWS
+        self._met["behind", str(behind.bit_length())] += SAMPLED_ROWS
+        if not isinstance(rows.forest, Forest):
+            self._met["read", "lens"] += SAMPLED_ROWS
+
+    def note_place(self, rows: RowSet, key: Any) -> None:
+        """A row was read somewhere."""
+        if isinstance(rows.forest, Forest):
+            place = rows.forest.place(rows.root, key)
+            self._met["place", str(min(int(place * _PLACES), _PLACES - 1))] += SAMPLED_MASK + 1
+
+    def note_scan(self, schema: TableSchema, columns: Sequence[str] | None, kind: str) -> None:
+        """Rows were read: all of them, a range of keys, those that filters leave, or by keys."""
+        self._met["read", kind] += 1
+        for name in ("*",) if columns is None else columns:
+            self._met["column", name if columns is None else schema.column(name).id] += 1
+
+    def note_projection(self, is_hit: bool) -> None:
+        """Spark read files of the table, or had none."""
+        self._met["projection", "hit" if is_hit else "miss"] += 1
+
+    def note_change(self, schema: TableSchema, changes: Delta) -> None:
+        """Rows were written: how many, and which columns, where it is not all of them."""
+        met, columns = self._met, changes.columns
+        met["write", "commits"] += 1
+        met["write", "rows"] += len(changes)
+        if None not in columns:
+            return
+        if (changes.ops == DELETE).all():
+            met["write", "deletes"] += 1
+            return
+        carried = [
+            column.id
+            for column, values in zip(schema.stored_columns, columns, strict=True)
+            if values is not None
+        ]
+        self._note_set("written columns", carried[len(schema.key) :])
+
+    def note_company(self, tables: Sequence[str]) -> None:
+        """The table was written in one commit with others."""
+        for table in tables:
+            self._note_set("written with", [table])
+
+    def _note_set(self, kind: str, names: Sequence[str]) -> None:
+        found = (kind, " ".join(sorted(names)))
+        if found in self._met or len(self._met) < _MOST_SETS * _PLACES:
+            self._met[found] += 1
+
+    def take(self) -> Counts:
+        """What was counted since this was asked for last."""
+        met, self._met = self._met, Counter()
+        gets, self.gets = self.gets, 0
+        if gets:
+            met["read", "get"] += gets
+        found: Counts = {}
+        for (kind, name), count in met.items():
+            found.setdefault(kind, {})[name] = float(count)
+        return found
+
+
+_WEIGHED = [("read", kind) for kind in ("whole", "range", "filter", "keys")] + [
+    ("write", "commits")
+]
