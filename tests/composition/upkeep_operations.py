@@ -1,4 +1,4 @@
-"""Operations that change nothing anybody sees: upkeep of all kinds, relayout, reopen, inspection."""
+"""Operations that change nothing anybody sees: upkeep, relayout, reopening, inspection."""
 
 from __future__ import annotations
 
