@@ -16,6 +16,7 @@ from livingdb.catalog import schema
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.evolution import AddColumn, RetypeColumn
 from livingdb.graph.storage.projection_files import ProjectionFiles
+from livingdb.maintenance.layouts import lay_out_due
 from livingdb.maintenance.upkeep import health, storage_jobs
 from livingdb.maintenance.upkeep.job import Step
 
@@ -62,6 +63,18 @@ def contents(db: Database) -> dict[str, dict[str, pa.Table]]:
 
 def did(report: Any) -> dict[str, int]:
     return {run.name: run.did for run in report.runs}
+
+
+def test_tables_are_laid_out_as_was_asked_for(path: Path) -> None:
+    with livingdb.open(path, engine="embedded") as db:
+        db.upkeep(seconds=60)
+        main, before = db.branch("main"), contents(db)
+        main.relayout("orders", Layout(target_rows=16, groups=[["amount"], ["city"]]))
+        assert did(db.upkeep(seconds=60))["layout"] >= 1
+        assert lay_out_due(db._graph) == []
+        assert "layout" not in did(db.upkeep(seconds=60))
+        assert contents(db) == before
+        assert db.check().ok
 
 
 def test_everything_due_is_done_and_nothing_reads_otherwise(path: Path) -> None:

@@ -201,12 +201,14 @@ class _Slice(Check):
     def trees_of_versions(self, after: Any) -> Iterator[Any]:
         """Every tree belongs to a version, and its root is there."""
         for page, place in self._pages(schema.materialization, after):
-            for version, root, origin, depth in page:
+            for version, root, origin, depth, layout in page:
                 where = f"tree of version {version.hex()[:12]}"
                 row = self.versions.get(version)
                 if row is None or (row.origin, row.depth) != (origin, depth):
                     self._report(where, "there is no such version, or it is elsewhere")
                 self._check_chunk(root, where)
+                if layout is not None:
+                    self._check_chunk(layout, where)
             yield place
 
     def snapshot_rows(self, after: Any) -> Iterator[Any]:

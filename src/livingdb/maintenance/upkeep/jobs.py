@@ -12,6 +12,7 @@ from livingdb.maintenance.upkeep.head_jobs import (
 )
 from livingdb.maintenance.upkeep.health import check_health, estimate_health
 from livingdb.maintenance.upkeep.job import Job
+from livingdb.maintenance.upkeep.policy_jobs import estimate_layouts, lay_out_heads
 from livingdb.maintenance.upkeep.storage_jobs import (
     compact_packs,
     drain,
@@ -38,6 +39,7 @@ JOBS = (
     Job("drain", "chunks drained", estimate_drain, drain, 0.2),
     Job("fold", "trees, runs and indexes made", estimate_folds, fold_heads),
     Job("migrate", "tables migrated", estimate_migration, migrate_heads),
+    Job("layout", "trees laid out anew", estimate_layouts, lay_out_heads),
     Job("project", "projections written", estimate_projections, project_heads),
     # What a retention policy lets go is collected by an entry here: Job("collect", …).
     Job("sweep", "files removed", estimate_sweep, sweep),
