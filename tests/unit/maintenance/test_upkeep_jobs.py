@@ -156,9 +156,9 @@ def test_long_tails_are_folded_and_runs_made(
         main.insert("b", {"id": range(10)})
         graph = db._graph
         head = graph.snapshots.at(graph.branch("main").head)
-        assert graph.index.root(graph.version(head, "a").address) is None
+        assert graph.index.tree(graph.version(head, "a").address) is None
         assert did(db.upkeep(seconds=60))["fold"] == 1
-        assert graph.index.root(graph.version(head, "a").address) is not None
+        assert graph.index.tree(graph.version(head, "a").address) is not None
         main.insert("b", {"id": [11]})
         assert did(db.upkeep(seconds=60)) == {"fold": 0, "migrate": 0, "project": 0}
         assert len(main.table("a")) == 150
