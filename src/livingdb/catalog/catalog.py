@@ -22,6 +22,7 @@ from livingdb.catalog.journal import Journal
 from livingdb.catalog.labels import Labels
 from livingdb.catalog.migrations import DATABASE, DEFAULT_BRANCH, create_schema, migrate
 from livingdb.catalog.outbox import Outbox
+from livingdb.catalog.outside_copies import OutsideCopies
 from livingdb.catalog.packs import Packs
 from livingdb.catalog.runs import Runs, Trail
 from livingdb.catalog.sealed_rows import SealedRows
@@ -68,6 +69,7 @@ class Catalog:
         self.former_names = FormerNames(queries)
         self.versions = VersionRows(engine, queries)
         self.counters = Counters(engine, queries)
+        self.outside_copies = OutsideCopies(queries)
 
     @classmethod
     def create(cls, engine: Engine, first: Callable[[Catalog, Connection], None]) -> Catalog:

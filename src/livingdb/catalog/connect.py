@@ -66,17 +66,24 @@ class Place:
             self.lease.close()
 
 
-def locate(url: str | Path, *, create: bool, refusal: Refusal | None = None) -> Place:
+def locate(
+    url: str | Path,
+    *,
+    create: bool,
+    refusal: Refusal | None = None,
+    unfinished: str | None = None,
+) -> Place:
     """The place a URL names; for an embedded one, its folder is made or has to be there.
 
-    With a `refusal` it is only read, and so is one that this process cannot write.
+    With a `refusal` it is only read, and so is one that this process cannot write.  Where one is
+    made, a file of the name `unfinished` says that what is there was left by who began to.
     """
     folder = embedded_folder(url)
     if folder is None:
         return _locate_shared(str(url), refusal)
     catalog = folder / CATALOG_FILE
     if create:
-        _check_free(folder, catalog)
+        _check_free(folder, catalog, unfinished)
         LocalFiles(folder).make_root()
     elif not catalog.exists():
         raise NotFound(f"there is no database at {folder}; `livingdb.create` makes one")
@@ -117,10 +124,12 @@ def _locate_for_reading(folder: Path, refusal: Refusal) -> Place:
     return Place(str(folder), str(folder), found.engine, files, lease, None, refusal, found.close)
 
 
-def _check_free(folder: Path, catalog: Path) -> None:
+def _check_free(folder: Path, catalog: Path, unfinished: str | None) -> None:
     if folder.exists() and not folder.is_dir():
         raise AlreadyExists(f"{folder} is a file; a database needs a folder of its own")
     if not folder.exists() or catalog.exists():
+        return
+    if unfinished is not None and (folder / unfinished).exists():
         return
     if any(path.name != LEASE_FILE for path in folder.iterdir()):
         raise AlreadyExists(f"{folder} is there and holds other files; choose another name")

@@ -1,0 +1,215 @@
+"""The catalog in a backup: all its rows once, and then what came and went since.
+
+A catalog is a set of rows.  A point names files of rows: the first ones hold the whole set of one
+moment, each later one the rows that came and the marks of those that went.  So a backup after a
+small commit writes the rows of that commit and no others.  At most `MOST_CHANGES` files follow;
+then the difference is taken to the whole set again, and if that has become large, all is written.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from sqlalchemy import BigInteger, Column, Connection, LargeBinary, MetaData, Table, Text
+
+from livingdb.catalog.dump import TABLES, Row, last_numbers, mark_of, rows_of
+from livingdb.catalog.sealed_rows import DIGEST, SealedRows
+from livingdb.maintenance.backup.copy_file import CopiedFile
+from livingdb.maintenance.backup.place import BackupPlace, RowsName
+from livingdb.maintenance.backup.rows_file import TableRows, decode_rows, encode_rows
+
+__all__ = ["COPIED_PACK", "LAST_NUMBER", "MOST_CHANGES", "CatalogFiles", "Marks", "read_files"]
+
+MOST_CHANGES = 32
+_PAGE_ROWS = 20_000
+_PAGE_BYTES = 16 << 20
+
+Marks = Mapping[str, set[bytes]]
+Tables = Iterator[tuple[Table, Sequence[Row]]]
+
+_own = MetaData()
+_copied_pack = Table(
+    "copied_pack",
+    _own,
+    Column("name", Text, primary_key=True),
+    Column("bytes", BigInteger),
+    Column("blake3", LargeBinary),
+    Column(DIGEST, LargeBinary),
+)
+_last_number = Table(
+    "last_number",
+    _own,
+    Column("table", Text, primary_key=True),
+    Column("number", BigInteger),
+    Column(DIGEST, LargeBinary),
+)
+COPIED_PACK, LAST_NUMBER = _copied_pack.name, _last_number.name
+_KNOWN = (*TABLES.values(), _copied_pack, _last_number)
+
+
+class CatalogFiles:
+    """Writes the rows of a catalog beside those that earlier points have."""
+
+    def __init__(self, place: BackupPlace) -> None:
+        self._place = place
+        self.written_bytes = 0
+
+    def write(
+        self,
+        connection: Connection,
+        packs: Mapping[str, CopiedFile],
+        earlier: Sequence[RowsName],
+        whole: int,
+        known: Marks,
+    ) -> tuple[tuple[RowsName, ...], int]:
+        """The files that make up the catalog now, and how many of them are a whole set.
+
+        `known` are the marks of the rows that `earlier` files make up, which begin with a whole
+        set of so many files; none, if there are none.
+        """
+        if not whole:
+            made = self._write_difference(connection, packs, {})
+            return made, len(made)
+        if len(earlier) - whole < MOST_CHANGES:
+            return (*earlier, *self._write_difference(connection, packs, known)), whole
+        first = tuple(earlier[:whole])
+        made = self._write_difference(connection, packs, marks_of(self._place, first, whole))
+        if 2 * _size(made) < _size(first):
+            return (*first, *made), whole
+        return self.write(connection, packs, (), 0, {})
+
+    def _write_difference(
+        self, connection: Connection, packs: Mapping[str, CopiedFile], known: Marks
+    ) -> tuple[RowsName, ...]:
+        """Write the rows that are not known, and the marks of those that are there no more."""
+        made: list[RowsName] = []
+        page: list[TableRows] = []
+        room = _Room()
+        for part in _difference(connection, packs, known):
+            if not room.takes(part):
+                made.append(self._add(page))
+                page, room = [], _Room()
+                room.takes(part)
+            page.append(part)
+        if page:
+            made.append(self._add(page))
+        return tuple(made)
+
+    def _add(self, page: Sequence[TableRows]) -> RowsName:
+        data = encode_rows(_KNOWN, page)
+        self.written_bytes += len(data)
+        return self._place.add_rows(data)
+
+
+class _Room:
+    """What is left of a page; its first part always fits."""
+
+    def __init__(self) -> None:
+        self._rows, self._bytes = 0, 0
+
+    def takes(self, part: TableRows) -> bool:
+        """Whether it still fits; then it is counted."""
+        is_first = not self._rows
+        self._rows += 1 + len(part.rows) + len(part.removed)
+        self._bytes += sum(map(_row_bytes, part.rows))
+        return is_first or (self._rows <= _PAGE_ROWS and self._bytes <= _PAGE_BYTES)
+
+
+def _row_bytes(row: Row) -> int:
+    return sum(len(value) for value in row if isinstance(value, (bytes, str)))
+
+
+def _difference(
+    connection: Connection, packs: Mapping[str, CopiedFile], known: Marks
+) -> Iterator[TableRows]:
+    """What came and went, table by table, in parts that fit a page."""
+    for name, table in TABLES.items():
+        left = _Left(known.get(name, set()))
+        yield from _parts(table, rows_of(connection, table, left.has), left)
+    copied = [
+        {"name": n, "bytes": file.size_bytes, "blake3": file.blake3} for n, file in packs.items()
+    ]
+    numbers = [{"table": n, "number": number} for n, number in last_numbers(connection).items()]
+    for table, values in ((_copied_pack, copied), (_last_number, numbers)):
+        sealed = [tuple(SealedRows(table).seal(each).values()) for each in values]
+        left = _Left(known.get(table.name, set()))
+        yield from _parts(table, (row for row in sealed if not left.has(mark_of(table, row))), left)
+
+
+class _Left:
+    """Marks of rows that were not met yet."""
+
+    def __init__(self, marks: Iterable[bytes]) -> None:
+        self.marks = set(marks)
+
+    def has(self, mark: bytes) -> bool:
+        """Whether a row is one of them; it has been met then."""
+        is_known = mark in self.marks
+        self.marks.discard(mark)
+        return is_known
+
+
+def _parts(table: Table, rows: Iterator[Row], left: _Left) -> Iterator[TableRows]:
+    """Rows in parts that are no larger than a page, and then the marks of those that went."""
+    part: list[Row] = []
+    size = 0
+    for row in rows:
+        part.append(row)
+        size += _row_bytes(row)
+        if len(part) == _PAGE_ROWS or size > _PAGE_BYTES:
+            yield TableRows(table.name, part)
+            part, size = [], 0
+    if part or left.marks:
+        yield TableRows(table.name, part, sorted(left.marks))
+
+
+def _size(files: Iterable[RowsName]) -> int:
+    return sum(file.size_bytes for file in files)
+
+
+def read_files(
+    place: BackupPlace,
+    files: Sequence[RowsName],
+    whole: int,
+    is_wanted: Callable[[str], bool] = lambda table: True,
+) -> Tables:
+    """The rows that files make up, each after those that it refers to; `Corruption` names a file.
+
+    `is_wanted` says of which tables.
+    """
+    changes = [_decoded(place, file) for file in files[whole:]]
+    gone: list[dict[str, set[bytes]]] = [defaultdict(set)]
+    for parts in reversed(changes):
+        before = defaultdict(set, gone[-1])
+        for part in parts:
+            before[part.table] = before[part.table] | set(part.removed)
+        gone.append(before)
+    for file in files[:whole]:
+        yield from _kept(_decoded(place, file), gone[-1], is_wanted)
+    for number, parts in enumerate(changes):
+        yield from _kept(parts, gone[len(changes) - number - 1], is_wanted)
+
+
+def _decoded(place: BackupPlace, file: RowsName) -> list[TableRows]:
+    return list(decode_rows(_KNOWN, place.read_rows(file), f"{place.files.url}/{file.path}"))
+
+
+def _kept(
+    parts: Iterable[TableRows], gone: Marks, is_wanted: Callable[[str], bool]
+) -> Iterator[tuple[Table, Sequence[Row]]]:
+    """The rows of parts but those that went later."""
+    known = {table.name: table for table in _KNOWN}
+    for part in parts:
+        if not part.rows or not is_wanted(part.table):
+            continue
+        table, went = known[part.table], gone.get(part.table)
+        yield table, [row for row in part.rows if not went or mark_of(table, row) not in went]
+
+
+def marks_of(place: BackupPlace, files: Sequence[RowsName], whole: int) -> Marks:
+    """The marks of the rows that files make up, by table."""
+    found: dict[str, set[bytes]] = defaultdict(set)
+    for table, rows in read_files(place, files, whole):
+        found[table.name].update(mark_of(table, row) for row in rows)
+    return found
