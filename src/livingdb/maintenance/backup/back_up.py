@@ -1,10 +1,10 @@
 """Backing up: all packs and all rows of the catalog, as they are at one moment.
 
 Packs are copied first, while others write.  Then the rows are read in one transaction, together
-with the names of the packs that count in it; the few that came meanwhile are copied while it is
-open.  Packs never change, so a pack that is in the backup is right for good.  If one was taken
-away before it could be copied, what it held is in others by now, and a later moment is taken.
-So nobody has to wait for a backup, and a backup needs nobody to wait.
+with the names of the packs that count in it; if packs came meanwhile, those are copied and a later
+moment is taken.  Packs never change, so a pack that is in the backup is right for good; and if one
+is taken away before it is copied, what it held is in others by then.  The transaction lasts as long
+as reading the rows does, and nothing is written in it: nobody has to wait for a backup.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.outside_copies import BACKUP, OutsideCopy
@@ -20,11 +20,17 @@ from livingdb.catalog.schema import SCHEMA_VERSION
 from livingdb.errors import Corruption, InvalidName, Locked, NotFound, StorageFailure, Unsupported
 from livingdb.files.base import Files
 from livingdb.graph.graph import Graph, now
-from livingdb.maintenance.backup.catalog_rows import CatalogFiles, Marks, marks_of
+from livingdb.maintenance.backup.catalog_rows import CatalogPages, KnownRows
 from livingdb.maintenance.backup.copy_file import CopiedFile, copy_file, digest_file
 from livingdb.maintenance.backup.keep_points import Keep, prune
-from livingdb.maintenance.backup.place import BackupPlace, Point, Use
-from livingdb.maintenance.backup.redactions import save_redactions
+from livingdb.maintenance.backup.place import BackupPlace, Use
+from livingdb.maintenance.backup.point import CatalogFiles, Point
+from livingdb.maintenance.backup.redactions import (
+    Redactions,
+    read_redactions,
+    redactions_of,
+    save_redactions,
+)
 from livingdb.maintenance.backup.verify import check_place, copied_packs
 
 __all__ = ["Backup", "back_up"]
@@ -92,11 +98,11 @@ def _write_point(graph: Graph, place: BackupPlace, progress: Progress | None) ->
     return Backup(
         place.files.url,
         point.name,
-        datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=point.time),
+        point.moment,
         point.packs,
-        point.packs_bytes + sum(file.size_bytes for file in point.rows),
+        point.packs_bytes + point.rows.size_bytes,
         run.copied_packs,
-        run.copied_bytes + run.rows.written_bytes + len(point.data()),
+        run.copied_bytes + len(point.data),
     )
 
 
@@ -128,48 +134,51 @@ class _Run:
         self._there = set(place.files.list("packs"))
         self._copied: dict[str, CopiedFile] = {}
         self._done = 0
-        self.rows = CatalogFiles(place)
         self.copied_packs = 0
         self.copied_bytes = 0
 
     def write(self) -> Point:
         """All files of a backup, and the point that names them."""
-        before, known = self._previous()
+        known = self._previous()
+        erased = read_redactions(self._place)
         for _ in range(_ATTEMPTS):
             self._copy_packs(self._graph.catalog.packs.names())
             with self._graph.catalog.in_one_transaction() as moment:
                 names = moment.packs.names()
                 time = now()
-                if self._copy_packs(names):
-                    return self._write_rows(moment, time, names, before, known)
-        raise Locked(
-            "packs of the database were taken away faster than they could be copied; what is "
-            "copied stays: back it up again"
-        )
+                if all(map(self._is_there, names)):
+                    found = self._read(moment, time, names, known, erased)
+                    break
+        else:
+            raise Locked(
+                "packs of the database came and went faster than they could be copied; what is "
+                "copied stays: back it up again"
+            )
+        save_redactions(self._place, found.erased)
+        rows = found.pages.write(self._place)
+        self.copied_bytes += found.pages.size_bytes
+        return replace(found.point, rows=rows)
 
-    def _previous(self) -> tuple[Point | None, Marks]:
-        """The newest point whose rows can be read, and the marks of those rows."""
+    def _previous(self) -> KnownRows:
+        """What the newest point knows whose rows can be read."""
         for name in reversed(self._place.point_names()):
             with suppress(Corruption, Unsupported, NotFound):
                 point = self._place.point(name)
                 self._copied = copied_packs(self._place, point)
-                return point, marks_of(self._place, point.rows, point.whole)
-        return None, {}
+                return KnownRows(self._place, point.rows)
+        return KnownRows(self._place, CatalogFiles())
 
     # --- packs -------------------------------------------------------------------------------
 
-    def _copy_packs(self, names: Iterable[str]) -> bool:
-        """Have packs in the backup; False if the database has one of them no more."""
+    def _copy_packs(self, names: Iterable[str]) -> None:
+        """Have packs in the backup; but for those that the database has no more."""
         missing = [name for name in names if not self._is_there(name)]
         source = self._graph.place.files
-        try:
+        with suppress(NotFound):
             sizes = [source.size(f"packs/{name}") for name in missing]
             total = self._done + sum(sizes)
             for name, size in zip(missing, sizes, strict=True):
                 self._copy_pack(name, size, total)
-        except NotFound:
-            return False
-        return True
 
     def _is_there(self, name: str) -> bool:
         return name in self._copied and f"packs/{name}" in self._there
@@ -194,26 +203,34 @@ class _Run:
 
     # --- rows --------------------------------------------------------------------------------
 
-    def _write_rows(
-        self, moment: Catalog, time: int, names: list[str], before: Point | None, known: Marks
-    ) -> Point:
+    def _read(
+        self, moment: Catalog, time: int, names: list[str], known: KnownRows, erased: Redactions
+    ) -> _Moment:
+        """What there is to write of a moment, whose packs are in the backup."""
         packs = {name: self._copied[name] for name in names}
-        earlier = () if before is None else before.rows
-        whole = 0 if before is None else before.whole
         with moment.queries.connection() as connection:
-            save_redactions(self._graph.store, connection, self._place)
-            rows, whole = self.rows.write(connection, packs, earlier, whole, known)
+            new = redactions_of(self._graph.store, connection, erased)
+            pages = known.difference(connection, packs)
         newest = next(moment.snapshots.newest_first(), None)
-        return Point(
+        point = Point(
             self._place.database,
             SCHEMA_VERSION,
             time,
             0 if newest is None else newest.sequence,
-            rows,
-            whole,
+            CatalogFiles(),
             len(packs),
             sum(pack.size_bytes for pack in packs.values()),
         )
+        return _Moment(point, pages, new)
+
+
+@dataclass(frozen=True)
+class _Moment:
+    """The database at a moment: what of its rows and redactions a backup does not have yet."""
+
+    point: Point
+    pages: CatalogPages
+    erased: Redactions
 
 
 def _size(files: Files, path: str) -> int | None:

@@ -10,16 +10,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import BigInteger, Column, Connection, LargeBinary, MetaData, Table, Text
 
 from livingdb.catalog.dump import TABLES, Row, last_numbers, mark_of, rows_of
 from livingdb.catalog.sealed_rows import DIGEST, SealedRows
 from livingdb.maintenance.backup.copy_file import CopiedFile
-from livingdb.maintenance.backup.place import BackupPlace, RowsName
+from livingdb.maintenance.backup.place import BackupPlace
+from livingdb.maintenance.backup.point import CatalogFiles, RowsName
 from livingdb.maintenance.backup.rows_file import TableRows, decode_rows, encode_rows
 
-__all__ = ["COPIED_PACK", "LAST_NUMBER", "MOST_CHANGES", "CatalogFiles", "Marks", "read_files"]
+__all__ = [
+    "COPIED_PACK",
+    "LAST_NUMBER",
+    "MOST_CHANGES",
+    "CatalogPages",
+    "KnownRows",
+    "read_files",
+]
 
 MOST_CHANGES = 32
 _PAGE_ROWS = 20_000
@@ -48,58 +57,57 @@ COPIED_PACK, LAST_NUMBER = _copied_pack.name, _last_number.name
 _KNOWN = (*TABLES.values(), _copied_pack, _last_number)
 
 
-class CatalogFiles:
-    """Writes the rows of a catalog beside those that earlier points have."""
+@dataclass(frozen=True)
+class CatalogPages:
+    """What is to be written so that a catalog is made up by it, after files that are there."""
 
-    def __init__(self, place: BackupPlace) -> None:
-        self._place = place
-        self.written_bytes = 0
+    after: CatalogFiles
+    pages: Sequence[bytes]
 
-    def write(
-        self,
-        connection: Connection,
-        packs: Mapping[str, CopiedFile],
-        earlier: Sequence[RowsName],
-        whole: int,
-        known: Marks,
-    ) -> tuple[tuple[RowsName, ...], int]:
-        """The files that make up the catalog now, and how many of them are a whole set.
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all pages."""
+        return sum(map(len, self.pages))
 
-        `known` are the marks of the rows that `earlier` files make up, which begin with a whole
-        set of so many files; none, if there are none.
-        """
-        if not whole:
-            made = self._write_difference(connection, packs, {})
-            return made, len(made)
-        if len(earlier) - whole < MOST_CHANGES:
-            return (*earlier, *self._write_difference(connection, packs, known)), whole
-        first = tuple(earlier[:whole])
-        made = self._write_difference(connection, packs, marks_of(self._place, first, whole))
-        if 2 * _size(made) < _size(first):
-            return (*first, *made), whole
-        return self.write(connection, packs, (), 0, {})
+    def write(self, place: BackupPlace) -> CatalogFiles:
+        """Write them; the files that make up the catalog then."""
+        made = tuple(map(place.add_rows, self.pages))
+        whole = self.after.whole or len(made)
+        return CatalogFiles((*self.after.names, *made), whole)
 
-    def _write_difference(
-        self, connection: Connection, packs: Mapping[str, CopiedFile], known: Marks
-    ) -> tuple[RowsName, ...]:
-        """Write the rows that are not known, and the marks of those that are there no more."""
-        made: list[RowsName] = []
-        page: list[TableRows] = []
-        room = _Room()
-        for part in _difference(connection, packs, known):
-            if not room.takes(part):
-                made.append(self._add(page))
-                page, room = [], _Room()
-                room.takes(part)
-            page.append(part)
-        if page:
-            made.append(self._add(page))
-        return tuple(made)
 
-    def _add(self, page: Sequence[TableRows]) -> RowsName:
-        data = encode_rows(_KNOWN, page)
-        self.written_bytes += len(data)
-        return self._place.add_rows(data)
+class KnownRows:
+    """The rows that a backup has, by the marks of which others are told from them."""
+
+    def __init__(self, place: BackupPlace, files: CatalogFiles) -> None:
+        is_long = len(files.names) - files.whole >= MOST_CHANGES
+        self._files = files.first if is_long else files
+        self._marks = marks_of(place, self._files)
+
+    def difference(self, connection: Connection, packs: Mapping[str, CopiedFile]) -> CatalogPages:
+        """The rows of a catalog that are not known, and the marks of those that went."""
+        files = self._files
+        made = CatalogPages(files, _pages(connection, packs, self._marks))
+        is_at_first = len(files.names) == files.whole
+        if files.whole and is_at_first and 2 * made.size_bytes > files.size_bytes:
+            return CatalogPages(CatalogFiles(), _pages(connection, packs, {}))
+        return made
+
+
+def _pages(connection: Connection, packs: Mapping[str, CopiedFile], known: Marks) -> list[bytes]:
+    """The rows that are not known, and the marks of those that are there no more, in files."""
+    made: list[bytes] = []
+    page: list[TableRows] = []
+    room = _Room()
+    for part in _difference(connection, packs, known):
+        if not room.takes(part):
+            made.append(encode_rows(_KNOWN, page))
+            page, room = [], _Room()
+            room.takes(part)
+        page.append(part)
+    if page:
+        made.append(encode_rows(_KNOWN, page))
+    return made
 
 
 class _Room:
@@ -164,28 +172,23 @@ def _parts(table: Table, rows: Iterator[Row], left: _Left) -> Iterator[TableRows
         yield TableRows(table.name, part, sorted(left.marks))
 
 
-def _size(files: Iterable[RowsName]) -> int:
-    return sum(file.size_bytes for file in files)
-
-
 def read_files(
     place: BackupPlace,
-    files: Sequence[RowsName],
-    whole: int,
+    files: CatalogFiles,
     is_wanted: Callable[[str], bool] = lambda table: True,
 ) -> Tables:
     """The rows that files make up, each after those that it refers to; `Corruption` names a file.
 
     `is_wanted` says of which tables.
     """
-    changes = [_decoded(place, file) for file in files[whole:]]
+    changes = [_decoded(place, file) for file in files.names[files.whole :]]
     gone: list[dict[str, set[bytes]]] = [defaultdict(set)]
     for parts in reversed(changes):
         before = defaultdict(set, gone[-1])
         for part in parts:
             before[part.table] = before[part.table] | set(part.removed)
         gone.append(before)
-    for file in files[:whole]:
+    for file in files.first.names:
         yield from _kept(_decoded(place, file), gone[-1], is_wanted)
     for number, parts in enumerate(changes):
         yield from _kept(parts, gone[len(changes) - number - 1], is_wanted)
@@ -207,9 +210,9 @@ def _kept(
         yield table, [row for row in part.rows if not went or mark_of(table, row) not in went]
 
 
-def marks_of(place: BackupPlace, files: Sequence[RowsName], whole: int) -> Marks:
+def marks_of(place: BackupPlace, files: CatalogFiles) -> Marks:
     """The marks of the rows that files make up, by table."""
     found: dict[str, set[bytes]] = defaultdict(set)
-    for table, rows in read_files(place, files, whole):
+    for table, rows in read_files(place, files):
         found[table.name].update(mark_of(table, row) for row in rows)
     return found

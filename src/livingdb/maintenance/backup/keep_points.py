@@ -8,7 +8,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from livingdb.errors import Corruption, InvalidData, Unsupported
 from livingdb.graph.graph import now
-from livingdb.maintenance.backup.place import BackupPlace, point_time
+from livingdb.maintenance.backup.place import BackupPlace
+from livingdb.maintenance.backup.point import point_time
 from livingdb.maintenance.backup.verify import copied_packs
 
 __all__ = ["Keep", "kept_points", "prune"]
@@ -104,7 +105,7 @@ def _sweep(place: BackupPlace) -> None:
             named.update(f"packs/{pack}" for pack in copied_packs(place, point))
         except (Corruption, Unsupported):
             return
-        named.update(file.path for file in point.rows)
+        named.update(file.path for file in point.rows.names)
     for path in [*place.files.list("packs"), *place.rows_paths()]:
         if path not in named:
             place.files.delete(path)

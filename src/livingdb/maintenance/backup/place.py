@@ -16,13 +16,10 @@ import json
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from blake3 import blake3
 
-from livingdb.catalog import schema
 from livingdb.errors import (
     AlreadyExists,
     Corruption,
@@ -33,69 +30,15 @@ from livingdb.errors import (
 )
 from livingdb.files.base import Files
 from livingdb.graph.graph import now
+from livingdb.maintenance.backup.point import FORMAT, Point, RowsName, point_time
 
-__all__ = ["BackupPlace", "Point", "RowsName", "Use", "point_time"]
+__all__ = ["BackupPlace", "Use"]
 
 _CONTENTS = "backup.json"
-_FORMAT = 1
-_POINTS, _ROWS, _REDACTIONS, _USES = "points", "rows", "redactions", "uses"
+_POINTS, _REDACTIONS, _USES = "points", "redactions", "uses"
 _BACKUP, _PRUNE = "backup", "prune"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TIME = "%Y%m%dT%H%M%S.%fZ"
 _LAPSE_MICROSECONDS = 86_400_000_000
 _HEARTBEAT_MICROSECONDS = 600_000_000
-
-
-@dataclass(frozen=True)
-class RowsName:
-    """A file of rows: the BLAKE3 of its bytes, in hex, and how many they are."""
-
-    name: str
-    size_bytes: int
-
-    @property
-    def path(self) -> str:
-        """Where it is."""
-        return f"{_ROWS}/{self.name}.rows"
-
-
-@dataclass(frozen=True)
-class Point:
-    """One backup: the database as it was at a time, in microseconds since 1970.
-
-    `rows` are the files of rows that make up the catalog, oldest first; the first `whole` of them
-    are all rows of one moment, and the others what came and went since.  `snapshot` is the number
-    of the newest snapshot, `packs` how many there are, of so many bytes.
-    """
-
-    database: str
-    schema: int
-    time: int
-    snapshot: int
-    rows: tuple[RowsName, ...]
-    whole: int
-    packs: int
-    packs_bytes: int
-
-    def data(self) -> bytes:
-        """What its file says."""
-        told = {"livingdb": _FORMAT, **asdict(self)}
-        return json.dumps(told, indent=1, sort_keys=True).encode()
-
-    @property
-    def name(self) -> str:
-        """What its file is called: by its time, and by what it says."""
-        moment = _EPOCH + timedelta(microseconds=self.time)
-        return f"{moment:{_TIME}}-{blake3(self.data()).hexdigest()[:16]}"
-
-
-def point_time(name: str) -> int:
-    """The time that the name of a point says; the first of all if it says none."""
-    try:
-        moment = datetime.strptime(name.partition("-")[0], _TIME).replace(tzinfo=UTC)
-    except ValueError:
-        return 0
-    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 class BackupPlace:
@@ -118,7 +61,7 @@ class BackupPlace:
                 raise AlreadyExists(
                     f"{files.url} holds other files; a backup needs a place of its own"
                 )
-            told = {"livingdb": _FORMAT, "database": database}
+            told = {"livingdb": FORMAT, "database": database}
             files.write(_CONTENTS, json.dumps(told).encode())
         found = _database(files)
         if found != database:
@@ -136,23 +79,8 @@ class BackupPlace:
 
     def point(self, name: str) -> Point:
         """A point; `Corruption` if its file is damaged."""
-        data = self.files.read(f"{_POINTS}/{name}.json")
-        try:
-            told = json.loads(data)
-            if told.pop("livingdb") != _FORMAT:
-                raise Unsupported(f"{self.files.url}/points/{name}.json: a later version wrote it")
-            rows = tuple(RowsName(**each) for each in told.pop("rows"))
-            found = Point(rows=rows, **told)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise self._damaged(f"{_POINTS}/{name}.json") from error
-        if found.name != name:
-            raise self._damaged(f"{_POINTS}/{name}.json")
-        if found.schema != schema.SCHEMA_VERSION:
-            raise Unsupported(
-                f"the backup {name} is of a catalog of schema version {found.schema}, and this "
-                f"LivingDB has {schema.SCHEMA_VERSION}: restore it with the version that made it"
-            )
-        return found
+        path = f"{_POINTS}/{name}.json"
+        return Point.parse(self.files.read(path), name, f"{self.files.url}/{path}")
 
     def point_at(self, time: int | None) -> Point:
         """The newest point, or the newest that is not after a time; `NotFound` if there is none."""
@@ -165,7 +93,7 @@ class BackupPlace:
 
     def add_point(self, point: Point) -> None:
         """Make a backup count: its files are there by now."""
-        self.files.write(f"{_POINTS}/{point.name}.json", point.data())
+        self.files.write(f"{_POINTS}/{point.name}.json", point.data)
 
     def drop_point(self, name: str) -> None:
         """Make a backup count no more."""
@@ -192,7 +120,7 @@ class BackupPlace:
 
     def rows_paths(self) -> list[str]:
         """The paths of all files of rows."""
-        return self.files.list(_ROWS)
+        return self.files.list("rows")
 
     def add_redactions(self, data: bytes) -> None:
         """Keep rows that say which chunks are never to be restored, and what lies in their place.
@@ -279,6 +207,6 @@ def _database(files: Files) -> str:
         raise NotFound(f"there are no backups at {files.url}") from None
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidData(f"{files.url}/{_CONTENTS} is damaged: {error!r}") from None
-    if known != _FORMAT:
+    if known != FORMAT:
         raise Unsupported(f"{files.url}: a later version of LivingDB wrote these backups")
     return str(database)

@@ -115,9 +115,8 @@ def _standing_alone(store: DatabaseStore, addresses: Iterable[Address]) -> dict[
     return found
 
 
-def save_redactions(store: DatabaseStore, connection: Connection, place: BackupPlace) -> None:
-    """Add what a database knows of redactions to the list of a backup place."""
-    new = redactions_of(store, connection, read_redactions(place))
+def save_redactions(place: BackupPlace, new: Redactions) -> None:
+    """Add redactions to the list of a backup place, if there are any."""
     if not new.redactions and not new.erasures:
         return
     chunks: list[tuple[Any, ...]] = sorted(new.chunks.items())

@@ -28,7 +28,8 @@ from livingdb.files.base import Files
 from livingdb.graph.storage.database_store import pack_levels
 from livingdb.maintenance.backup.catalog_rows import COPIED_PACK, LAST_NUMBER, read_files
 from livingdb.maintenance.backup.copy_file import CopiedFile
-from livingdb.maintenance.backup.place import BackupPlace, Point
+from livingdb.maintenance.backup.place import BackupPlace
+from livingdb.maintenance.backup.point import Point
 from livingdb.maintenance.backup.point_packs import PointPacks
 from livingdb.maintenance.backup.redactions import Redactions, read_redactions, sealed_row
 
@@ -115,7 +116,7 @@ class _Point:
     def read(cls, source: BackupPlace, point: Point) -> _Point:
         names = (COPIED_PACK, LAST_NUMBER, schema.redaction.name, schema.erasure.name)
         found = cls({}, {}, set(), {})
-        for table, rows in read_files(source, point.rows, point.whole, names.__contains__):
+        for table, rows in read_files(source, point.rows, names.__contains__):
             for row in rows:
                 if table.name == COPIED_PACK:
                     found.packs[row[0]] = CopiedFile(row[1], row[2])
@@ -152,9 +153,7 @@ class _Rows:
     def all(self, files: Files) -> Iterator[tuple[str, Sequence[Row]]]:
         """All of them, by table; `files` hold the packs."""
         own = (COPIED_PACK, LAST_NUMBER)
-        for table, rows in read_files(
-            self._source, self._point.rows, self._point.whole, lambda name: name not in own
-        ):
+        for table, rows in read_files(self._source, self._point.rows, lambda name: name not in own):
             yield table.name, self._changed(table, rows)
         yield from self._added(files)
 

@@ -9,7 +9,8 @@ from livingdb.errors import Corruption, LivingDBError, NotFound
 from livingdb.files.base import Files
 from livingdb.maintenance.backup.catalog_rows import COPIED_PACK, read_files
 from livingdb.maintenance.backup.copy_file import CopiedFile, digest_file
-from livingdb.maintenance.backup.place import BackupPlace, Point
+from livingdb.maintenance.backup.place import BackupPlace
+from livingdb.maintenance.backup.point import Point
 
 __all__ = ["BackupCheck", "check_place", "copied_packs"]
 
@@ -50,7 +51,7 @@ def check_place(
         except Corruption as error:
             _tell(report, f"points/{name}.json", str(error))
             continue
-        new = [file for file in point.rows if file.path not in seen]
+        new = [file for file in point.rows.names if file.path not in seen]
         seen.update(file.path for file in new)
         for file in new:
             try:
@@ -62,7 +63,7 @@ def check_place(
         try:
             packs.update(copied_packs(place, point))
         except LivingDBError:
-            if not any(file.path in report.damaged for file in point.rows):
+            if not any(file.path in report.damaged for file in point.rows.names):
                 raise
     _check_packs(files, packs, report, progress)
     return report
@@ -101,5 +102,5 @@ def _tell(report: BackupCheck, path: str, problem: str) -> None:
 
 def copied_packs(place: BackupPlace, point: Point) -> dict[str, CopiedFile]:
     """The packs that a point needs, by name."""
-    tables = read_files(place, point.rows, point.whole, COPIED_PACK.__eq__)
+    tables = read_files(place, point.rows, COPIED_PACK.__eq__)
     return {row[0]: CopiedFile(row[1], row[2]) for _, rows in tables for row in rows}
