@@ -73,7 +73,7 @@ def _redactions(given: Database | str | Path) -> Redactions:
         with open_database(given, read_only=True) as db:
             return _redactions(db)
     graph = given._graph
-    with graph.catalog.queries.connection() as connection:
+    with graph.catalog.in_one_transaction() as moment, moment.queries.connection() as connection:
         return redactions_of(graph.store, connection, Redactions())
 
 

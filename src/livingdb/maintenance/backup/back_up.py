@@ -74,8 +74,8 @@ def back_up(
     With `verify`, every file of it is read again; what is damaged is copied again, and
     `Corruption` if it is damaged still.  With `keep`, older backups go.
     """
-    ours = graph.place.files.url.rstrip("/")
-    if f"{files.url.rstrip('/')}/".startswith(f"{ours}/"):
+    ours, theirs = (each.url.partition("?")[0].rstrip("/") for each in (graph.place.files, files))
+    if f"{theirs}/".startswith(f"{ours}/"):
         raise InvalidName(f"{files.url} is inside the database: back it up to another place")
     place = BackupPlace.open_or_create(files, graph.catalog.database_id)
     made = _write_point(graph, place, progress)

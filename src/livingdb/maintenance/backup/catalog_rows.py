@@ -195,7 +195,7 @@ def read_files(
 
 
 def _decoded(place: BackupPlace, file: RowsName) -> list[TableRows]:
-    return list(decode_rows(_KNOWN, place.read_rows(file), f"{place.files.url}/{file.path}"))
+    return list(decode_rows(_KNOWN, place.read_rows(file), f"{file.path} at {place.files.url}"))
 
 
 def _kept(

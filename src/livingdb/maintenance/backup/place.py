@@ -80,7 +80,7 @@ class BackupPlace:
     def point(self, name: str) -> Point:
         """A point; `Corruption` if its file is damaged."""
         path = f"{_POINTS}/{name}.json"
-        return Point.parse(self.files.read(path), name, f"{self.files.url}/{path}")
+        return Point.parse(self.files.read(path), name, self.files.url)
 
     def point_at(self, time: int | None) -> Point:
         """The newest point, or the newest that is not after a time; `NotFound` if there is none."""
@@ -138,7 +138,7 @@ class BackupPlace:
             yield path, data
 
     def _damaged(self, path: str, how: str = "is not as it was written") -> Corruption:
-        return Corruption(f"the backup is damaged: {self.files.url}/{path} {how}")
+        return Corruption(f"the backup at {self.files.url} is damaged: {path} {how}")
 
     # --- uses --------------------------------------------------------------------------------
 
@@ -206,7 +206,9 @@ def _database(files: Files) -> str:
     except NotFound:
         raise NotFound(f"there are no backups at {files.url}") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise InvalidData(f"{files.url}/{_CONTENTS} is damaged: {error!r}") from None
+        raise InvalidData(
+            f"the backup at {files.url} is damaged: {_CONTENTS} says {error!r}"
+        ) from None
     if known != FORMAT:
         raise Unsupported(f"{files.url}: a later version of LivingDB wrote these backups")
     return str(database)

@@ -86,7 +86,7 @@ class Point:
 
     @classmethod
     def parse(cls, data: bytes, name: str, place: str) -> Self:
-        """What a file says; `Corruption` if it is not as it was written."""
+        """What a file at a place says; `Corruption` if it is not as it was written."""
         try:
             told = json.loads(data)
             known = told.pop("livingdb")
@@ -97,8 +97,10 @@ class Point:
             known, found = None, None
         if found is None or found.name != name:
             if known is not None and known != FORMAT:
-                raise Unsupported(f"{place}: a later version of LivingDB wrote it")
-            raise Corruption(f"the backup is damaged: {place} is not as it was written")
+                raise Unsupported(f"{place}: a later version of LivingDB wrote points/{name}.json")
+            raise Corruption(
+                f"the backup at {place} is damaged: points/{name}.json is not as it was written"
+            )
         if found.schema != schema.SCHEMA_VERSION:
             raise Unsupported(
                 f"the backup {name} is of a catalog of schema version {found.schema}, and this "

@@ -72,7 +72,7 @@ class PointPacks:
 
     def _damaged(self, name: str, how: str = "is not as it was written") -> Corruption:
         return Corruption(
-            f"the backup is damaged: {self._source.url}/packs/{name} {how}; an earlier or later "
+            f"the backup at {self._source.url} is damaged: packs/{name} {how}; an earlier or later "
             "point may do without it: `livingdb backup --check` names those files"
         )
 

@@ -132,7 +132,7 @@ def read_redactions(place: BackupPlace) -> Redactions:
     """The list of a backup place."""
     found = Redactions()
     for path, data in place.redactions():
-        for part in decode_rows(_TABLES, data, f"{place.files.url}/{path}"):
+        for part in decode_rows(_TABLES, data, f"{path} at {place.files.url}"):
             if part.table == schema.chunk.name:
                 found.chunks.update((Address(address), body) for address, body in part.rows)
                 continue

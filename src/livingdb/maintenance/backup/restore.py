@@ -175,7 +175,8 @@ class _Rows:
         by_chunk = {row[0]: row for row in newest}
         yield schema.redaction.name, list(by_chunk.values())
         if by_chunk:
-            yield schema.chunk.name, sorted(self._missing.chunks.items())
+            chunks = sorted(self._missing.chunks.items())
+            yield schema.chunk.name, [row for row in chunks if row[0] not in self._redacted]
         if self._packs is not None:
             yield schema.pack.name, self._pack_rows(files, self._packs)
 

@@ -86,12 +86,12 @@ def _check_packs(
         try:
             found = digest_file(files, path, step)
         except NotFound:
-            _tell(report, path, f"the backup is damaged: {files.url}/{path} is missing")
+            _tell(report, path, f"the backup at {files.url} is damaged: {path} is missing")
             continue
         report.files += 1
         report.bytes += found.size_bytes
         if found != expected:
-            told = f"the backup is damaged: {files.url}/{path} is not as it was written"
+            told = f"the backup at {files.url} is damaged: {path} is not as it was written"
             _tell(report, path, told)
 
 

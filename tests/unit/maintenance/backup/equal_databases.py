@@ -15,7 +15,7 @@ State = dict[str, Any]
 def state_of(db: livingdb.Database, *, but: tuple[str, ...] = ("outside_copy",)) -> State:
     """Every row of the catalog with its digest, every number given, and every pack's bytes."""
     catalog = db._graph.catalog
-    with catalog.queries.connection() as connection:
+    with catalog.in_one_transaction() as moment, moment.queries.connection() as connection:
         rows = {
             name: list(rows_of(connection, table, lambda mark: False))
             for name, table in TABLES.items()

@@ -45,7 +45,7 @@ def restored_state(backup: Path, to: Path, **how: Any) -> State:
 def test_all_that_a_database_has_comes_back(tmp_path: Path) -> None:
     path = unpack("catalog-8", tmp_path)
     with livingdb.open(path, author="reader", engine="embedded") as db:
-        wanted = ("branches", "tags", "alerts", "syncs", "labels", "ids", "log", "heads")
+        wanted = ("branches", "tags", "alerts", "syncs", "watching", "ids", "identities", "uniques")
         seen = describe(db, wanted)
         made = db.backup(tmp_path / "backup")
         expected = state_of(db)
