@@ -24,6 +24,7 @@ from livingdb.errors import (
 from livingdb.files.base import Files
 from livingdb.files.lease import Lease
 from livingdb.files.local import LocalFiles
+from livingdb.files.paths import TEMPORARY_PREFIX
 from livingdb.files.read_only import ReadOnlyFiles, Refusal, refusal_of
 from livingdb.files.turns import Turns
 from livingdb.files.url import open_files
@@ -131,8 +132,14 @@ def _check_free(folder: Path, catalog: Path, unfinished: str | None) -> None:
         return
     if unfinished is not None and (folder / unfinished).exists():
         return
-    if any(path.name != LEASE_FILE for path in folder.iterdir()):
+    there = (path.name for path in folder.iterdir())
+    if any(not _is_ours(name) for name in there):
         raise AlreadyExists(f"{folder} is there and holds other files; choose another name")
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a file may be one that somebody left who was killed while making a database."""
+    return name in (LEASE_FILE, TURNS_FILE) or name.startswith(TEMPORARY_PREFIX)
 
 
 def _locate_shared(text: str, refusal: Refusal | None) -> Place:

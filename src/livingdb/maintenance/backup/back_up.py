@@ -23,7 +23,7 @@ from livingdb.graph.graph import Graph, now
 from livingdb.maintenance.backup.catalog_rows import CatalogPages, KnownRows
 from livingdb.maintenance.backup.copy_file import CopiedFile, copy_file, digest_file
 from livingdb.maintenance.backup.keep_points import Keep, prune
-from livingdb.maintenance.backup.place import BackupPlace, Use
+from livingdb.maintenance.backup.place import BackupPlace
 from livingdb.maintenance.backup.point import CatalogFiles, Point
 from livingdb.maintenance.backup.redactions import (
     Redactions,
@@ -31,6 +31,7 @@ from livingdb.maintenance.backup.redactions import (
     redactions_of,
     save_redactions,
 )
+from livingdb.maintenance.backup.use import Use
 from livingdb.maintenance.backup.verify import check_place, copied_packs
 
 __all__ = ["Backup", "back_up"]

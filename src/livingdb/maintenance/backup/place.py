@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from blake3 import blake3
@@ -29,16 +29,14 @@ from livingdb.errors import (
     Unsupported,
 )
 from livingdb.files.base import Files
-from livingdb.graph.graph import now
 from livingdb.maintenance.backup.point import FORMAT, Point, RowsName, point_time
+from livingdb.maintenance.backup.use import Use, is_going_on
 
-__all__ = ["BackupPlace", "Use"]
+__all__ = ["BackupPlace"]
 
 _CONTENTS = "backup.json"
 _POINTS, _REDACTIONS, _USES = "points", "redactions", "uses"
 _BACKUP, _PRUNE = "backup", "prune"
-_LAPSE_MICROSECONDS = 86_400_000_000
-_HEARTBEAT_MICROSECONDS = 600_000_000
 
 
 class BackupPlace:
@@ -166,36 +164,17 @@ class BackupPlace:
             self.files.delete(use.name)
 
     def _others(self, kind: str) -> Sequence[str]:
-        """Uses of a kind that have not lapsed."""
+        """Uses of a kind that go on, as far as one can know."""
         found = []
         for path in self.files.list(_USES):
             if not path.startswith(f"{_USES}/{kind}-"):
                 continue
-            try:
-                time = int(self.files.read(path))
-            except (NotFound, ValueError):
-                continue
-            if now() - time < _LAPSE_MICROSECONDS:
-                found.append(path)
-            else:
-                self.files.delete(path)
+            with suppress(NotFound):
+                if is_going_on(self.files.read(path)):
+                    found.append(path)
+                else:
+                    self.files.delete(path)
         return found
-
-
-class Use:
-    """What somebody does with the files of a place, told there while it goes on."""
-
-    def __init__(self, files: Files, name: str) -> None:
-        self.name = name
-        self._files = files
-        self._told = 0
-
-    def tell(self) -> None:
-        """Say that it goes on, if that was some time ago."""
-        moment = now()
-        if moment - self._told > _HEARTBEAT_MICROSECONDS:
-            self._files.write(self.name, str(moment).encode())
-            self._told = moment
 
 
 def _database(files: Files) -> str:

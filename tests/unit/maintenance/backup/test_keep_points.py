@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +17,7 @@ from livingdb import Locked
 from livingdb.files import LocalFiles
 from livingdb.maintenance.backup.keep_points import Keep, kept_points, prune
 from livingdb.maintenance.backup.place import BackupPlace
+from livingdb.maintenance.backup.use import is_going_on
 
 DAY = 86_400_000_000
 NOON = 20_000 * DAY + DAY // 2
@@ -87,8 +91,16 @@ def test_nothing_goes_while_somebody_backs_up(tmp_path: Path) -> None:
 
 
 def test_a_use_that_was_killed_lapses(tmp_path: Path) -> None:
+    """At once if its process is gone, else after a day; what cannot be read is none."""
     place = BackupPlace.open_or_create(LocalFiles(tmp_path), "an id")
-    place.files.write("uses/backup-killed", b"1000")
+    with place.backing_up() as use:
+        mine = json.loads(place.files.read(use.name))
+        assert is_going_on(json.dumps({**mine, "host": "elsewhere"}).encode())
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    told = [{**mine, "process": ended.pid}, {**mine, "host": "elsewhere", "time": 1000}, None]
+    for number, each in enumerate(told):
+        place.files.write(f"uses/backup-{number}", json.dumps(each).encode())
     with place.pruning() as is_alone:
         assert is_alone
     assert place.files.list("uses") == []
