@@ -9,6 +9,7 @@ that are to go.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Engine, Integer, Table, text
@@ -16,7 +17,8 @@ from sqlalchemy import Connection, Engine, Integer, Table, text
 from livingdb.catalog import schema
 from livingdb.catalog.journal import Journal
 from livingdb.catalog.migrations import SCHEMA_FACT, create_schema
-from livingdb.catalog.sealed_rows import DIGEST, SealedRows
+from livingdb.catalog.sealed_rows import DIGEST, sealed_tables
+from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.chunks.address import Address
 from livingdb.chunks.store import StoredChunk
 
@@ -32,6 +34,12 @@ TABLES: Mapping[str, Table] = {
 }
 """The tables whose rows are copied, each after those that it refers to."""
 
+_SEALED = {rows.table: rows for rows in sealed_tables(TABLES.values())}
+_EVERY_ROW = {
+    table: PreparedStatement(table.select().order_by(*table.primary_key))
+    for table in TABLES.values()
+}
+
 
 def mark_of(table: Table, row: Row) -> bytes:
     """What tells a row from all others that its table has or had."""
@@ -42,23 +50,22 @@ def rows_of(
     connection: Connection, table: Table, is_known: Callable[[bytes], bool]
 ) -> Iterator[Row]:
     """The rows of a table that are not known by their marks; `Corruption` names a damaged one."""
-    rows = SealedRows(table) if DIGEST in table.c else None
-    statement = table.select().order_by(*table.primary_key)
-    found = connection.execute(statement, execution_options={"yield_per": _ROWS_AT_A_TIME})
-    for row in found:
-        if is_known(mark_of(table, row)):
-            continue
-        if rows is not None:
-            rows.read(row)
-        yield tuple(row)
+    rows = _SEALED.get(table)
+    cursor = _EVERY_ROW[table].run(connection, {})
+    while found := cursor.fetchmany(_ROWS_AT_A_TIME):
+        for row in found:
+            if is_known(mark_of(table, row)):
+                continue
+            if rows is not None:
+                rows.read(row)
+            yield row
+    cursor.close()
 
 
 def last_numbers(connection: Connection) -> dict[str, int]:
     """By table, the last number that was given to a row, also to one that has gone since."""
-    return {
-        table.name: int(connection.execute(text(_last_number(connection, table))).scalar_one())
-        for table in _numbered_tables()
-    }
+    (found,) = _last_numbers(connection.dialect.name).fetch(connection, {})
+    return dict(zip((table.name for table in _NUMBERED), found, strict=True))
 
 
 def fill_catalog(
@@ -69,7 +76,7 @@ def fill_catalog(
     def fill(connection: Connection) -> None:
         for name, some in rows:
             _insert(engine, connection, TABLES[name], some)
-        for table in _numbered_tables():
+        for table in _NUMBERED:
             _set_last_number(connection, table, numbers.get(table.name, 0))
 
     create_schema(engine, fill)
@@ -84,20 +91,23 @@ def _insert(engine: Engine, connection: Connection, table: Table, rows: Sequence
     named = [dict(zip(names, row, strict=True)) for row in rows]
     if table is schema.meta:
         named = [row for row in named if row["name"] != SCHEMA_FACT]
-    SealedRows(table).insert_sealed(connection, named)
+    _SEALED[table].insert_sealed(connection, named)
 
 
-def _numbered_tables() -> list[Table]:
-    """Tables whose rows are numbered as they come."""
-    return [
-        table
-        for table in TABLES.values()
-        if len(key := list(table.primary_key)) == 1 and _is_number(key[0].type)
-    ]
+def _is_numbered(table: Table) -> bool:
+    key = list(table.primary_key)
+    return len(key) == 1 and isinstance(key[0].type, Integer)
 
 
-def _is_number(kind: Any) -> bool:
-    return isinstance(kind, Integer)
+_NUMBERED = [table for table in TABLES.values() if _is_numbered(table)]
+"""Tables whose rows are numbered as they come."""
+
+
+@cache
+def _last_numbers(dialect: str) -> PreparedStatement:
+    """What asks for them, in the order of the tables."""
+    asked = ", ".join(f"({_last_number(table, dialect)})" for table in _NUMBERED)
+    return PreparedStatement(text(f"SELECT {asked}"))
 
 
 def _key(table: Table) -> str:
@@ -105,11 +115,10 @@ def _key(table: Table) -> str:
     return column.name
 
 
-def _last_number(connection: Connection, table: Table) -> str:
-    """What asks for it."""
+def _last_number(table: Table, dialect: str) -> str:
     there = f"(SELECT coalesce(max({_key(table)}), 0) FROM {table})"
-    if connection.dialect.name != "sqlite":
-        sequence = f"pg_get_serial_sequence('{table}', '{_key(table)}')::regclass"
+    if dialect != "sqlite":
+        sequence = f"CAST(pg_get_serial_sequence('{table}', '{_key(table)}') AS regclass)"
         return f"SELECT greatest({there}, coalesce(pg_sequence_last_value({sequence}), 0))"
     if not table.dialect_options["sqlite"]["autoincrement"]:
         return f"SELECT {there}"

@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from livingdb.catalog.catalog import Catalog
+from livingdb.catalog.dump import last_numbers
 from livingdb.catalog.outside_copies import BACKUP, OutsideCopy
-from livingdb.catalog.schema import SCHEMA_VERSION
+from livingdb.catalog.schema import SCHEMA_VERSION, snapshot
 from livingdb.errors import Corruption, InvalidName, Locked, NotFound, StorageFailure, Unsupported
 from livingdb.files.base import Files
 from livingdb.graph.graph import Graph, now
@@ -212,12 +213,12 @@ class _Run:
         with moment.queries.connection() as connection:
             new = redactions_of(self._graph.store, connection, erased)
             pages = known.difference(connection, packs)
-        newest = next(moment.snapshots.newest_first(), None)
+            newest = last_numbers(connection)[snapshot.name]
         point = Point(
             self._place.database,
             SCHEMA_VERSION,
             time,
-            0 if newest is None else newest.sequence,
+            newest,
             CatalogFiles(),
             len(packs),
             sum(pack.size_bytes for pack in packs.values()),

@@ -55,6 +55,7 @@ _last_number = Table(
 )
 COPIED_PACK, LAST_NUMBER = _copied_pack.name, _last_number.name
 _KNOWN = (*TABLES.values(), _copied_pack, _last_number)
+_SEALED = {table: SealedRows(table) for table in (_copied_pack, _last_number)}
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def _difference(
     ]
     numbers = [{"table": n, "number": number} for n, number in last_numbers(connection).items()]
     for table, values in ((_copied_pack, copied), (_last_number, numbers)):
-        sealed = [tuple(SealedRows(table).seal(each).values()) for each in values]
+        sealed = [tuple(_SEALED[table].seal(each).values()) for each in values]
         left = _Left(known.get(table.name, set()))
         yield from _parts(table, (row for row in sealed if not left.has(mark_of(table, row))), left)
 

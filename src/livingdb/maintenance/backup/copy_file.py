@@ -11,7 +11,7 @@ from livingdb.files.base import Files
 
 __all__ = ["CopiedFile", "Step", "copy_file", "digest_file"]
 
-_BLOCK_BYTES = 4 << 20
+_BLOCK_BYTES = 1 << 20
 
 Step = Callable[[int], object]
 """Called with the number of bytes of each step."""
