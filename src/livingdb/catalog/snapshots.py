@@ -155,9 +155,13 @@ class Snapshots:
             self._verify()
         return [_row(_rows.read(row)) for row in rows]
 
+    def newest_sequence(self) -> int:
+        """The number of the newest snapshot."""
+        return int(self._queries.scalar(_LAST) or 0)
+
     def newest_first(self, page: int = 4096) -> Iterator[SnapshotRow]:
         """All snapshots, newest first."""
-        high = self._queries.scalar(_LAST) or 0
+        high = self.newest_sequence()
         while high > 0:
             rows = self.window(high - page + 1, high)
             yield from (rows[number] for number in sorted(rows, reverse=True))

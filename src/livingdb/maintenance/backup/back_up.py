@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from livingdb.catalog.catalog import Catalog
-from livingdb.catalog.dump import last_numbers
 from livingdb.catalog.outside_copies import BACKUP, OutsideCopy
-from livingdb.catalog.schema import SCHEMA_VERSION, snapshot
+from livingdb.catalog.schema import SCHEMA_VERSION
 from livingdb.errors import Corruption, InvalidName, Locked, NotFound, StorageFailure, Unsupported
 from livingdb.files.base import Files
 from livingdb.graph.graph import Graph, now
@@ -213,12 +212,11 @@ class _Run:
         with moment.queries.connection() as connection:
             new = redactions_of(self._graph.store, connection, erased)
             pages = known.difference(connection, packs)
-            newest = last_numbers(connection)[snapshot.name]
         point = Point(
             self._place.database,
             SCHEMA_VERSION,
             time,
-            newest,
+            moment.snapshots.newest_sequence(),
             CatalogFiles(),
             len(packs),
             sum(pack.size_bytes for pack in packs.values()),
