@@ -20,7 +20,7 @@ from tests.composition.model import Model
 from tests.composition.row_operations import DrawNumbers, SqlDelete, SqlInsert, SqlUpdate, Write
 from tests.composition.schema_operations import Evolve, Retire, TransformClone
 from tests.composition.step import Step
-from tests.composition.upkeep_operations import Compact, Inspect, Migrate, Reopen
+from tests.composition.upkeep_operations import BackUp, Compact, Inspect, Migrate, Reopen
 from tests.composition.view_operations import (
     Alter,
     Approve,
@@ -70,6 +70,7 @@ WEIGHTS: dict[type[Step], int] = {
     Propagate: 6,
     Refresh: 3,
     Reopen: 1,
+    BackUp: 1,
     Compact: 1,
     Migrate: 1,
     Inspect: 1,
