@@ -3,6 +3,7 @@
 python -m bench                  every suite
 python -m bench table diff       some of them; the others keep their last figures
 python -m bench evolution        schema changes, chains of schema versions among them
+python -m bench keep             what keeps a database: backups, exports
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import sys
 from pathlib import Path
 
 from bench import (
+    backup,
     branches,
     conditions,
     differences,
     evolution,
+    export,
     graph,
     lineage,
     load,
@@ -33,7 +36,7 @@ from bench import (
 from bench.measure import Result
 
 HOME = Path(__file__).parent
-PARTS = {"evolution": ["evolution", "chains"]}
+PARTS = {"evolution": ["evolution", "chains"], "keep": ["backup", "export"]}
 """Suites that are of one subject: who names it runs all of them."""
 
 
@@ -59,12 +62,14 @@ SUITES = {
     "tpch": tpch_views.run,
     "conditions": conditions.run,
     "lineage": lineage.run,
+    "backup": backup.run,
+    "export": export.run,
 }
 
 
 def main(names: list[str]) -> int:
     """Run the suites named, or all; 2 for a name there is not."""
-    unknown = [name for name in names if name not in SUITES]
+    unknown = [name for name in names if name not in {*SUITES, *PARTS}]
     if unknown:
         print(f"no suite {unknown[0]!r}; there are {', '.join(SUITES)}", file=sys.stderr)
         return 2

@@ -31,6 +31,8 @@ TITLES = {
     "tpch": "TPC-H as views on Spark",
     "conditions": "Conditions",
     "lineage": "Lineage",
+    "backup": "Backups of 1,000,000 rows",
+    "export": "Exports of 1,000,000 rows",
 }
 INTRODUCTIONS = {
     "sharing": "50,000 rows and 500 commits of 200 rows. `content` and `capacity` make a tree "

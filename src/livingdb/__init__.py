@@ -45,6 +45,7 @@ if typing.TYPE_CHECKING:
         Transaction,
         create,
         open,
+        restore,
     )
     from livingdb.tables.layout import Layout
 
@@ -83,6 +84,7 @@ __all__ = [
     "__version__",
     "create",
     "open",
+    "restore",
 ]
 
 if not typing.TYPE_CHECKING:

@@ -132,7 +132,7 @@ CASES: dict[str, list[list[str]]] = {
 }  # fmt: skip
 SQUASHED = {"status", "check", "storage", "compact"}
 """These tell sizes, which follow the versions of libraries."""
-ELSEWHERE = {"export", "graph", "lineage", "demo", "bench", "completion"}
+ELSEWHERE = {"backup", "restore", "export", "graph", "lineage", "demo", "bench", "completion"}
 
 
 def test_every_command_has_its_file() -> None:

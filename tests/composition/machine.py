@@ -23,6 +23,7 @@ from tests.composition.operations import drawn
 from tests.composition.queries import BoundQuery
 from tests.composition.schema_model import MASK_KEY, MASK_VARIABLE
 from tests.composition.step import Outcome, Step
+from tests.unit.maintenance.backup.equal_databases import state_of
 
 import livingdb
 from livingdb import LivingDBError
@@ -83,6 +84,7 @@ class World:
 
     def __init__(self, known: Sequence[Known] = ()) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="livingdb-composition-"))
+        self.restored = 0
         os.environ[MASK_VARIABLE] = MASK_KEY
         shutil.copytree(_template(), self.folder / "shop.ldb")
         self.db = livingdb.open(self.folder / "shop.ldb", author="machine", engine="embedded")
@@ -302,6 +304,19 @@ class World:
         path = self.db.name
         self.db.close()
         self.db = livingdb.open(path, author="machine", engine="embedded")
+        self.forget_read()
+
+    def back_up(self) -> None:
+        """Back the database up, and go on with another one that was restored from that."""
+        place, number = self.folder / "backup", self.restored
+        self.restored += 1
+        self.db.backup(place)
+        expected = state_of(self.db)
+        self.db.close()
+        copy = self.folder / f"restored-{number}.ldb"
+        self.db = livingdb.restore(place, copy, send=True, author="machine", engine="embedded")
+        if state_of(self.db) != expected:
+            self.fail("backup", "what was restored is not what was backed up")
         self.forget_read()
 
     def forget_read(self) -> None:

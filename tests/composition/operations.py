@@ -21,6 +21,7 @@ from tests.composition.row_operations import DrawNumbers, SqlDelete, SqlInsert, 
 from tests.composition.schema_operations import Evolve, Retire, TransformClone
 from tests.composition.step import Step
 from tests.composition.upkeep_operations import (
+    BackUp,
     Compact,
     Inspect,
     Migrate,
@@ -77,6 +78,7 @@ WEIGHTS: dict[type[Step], int] = {
     Propagate: 6,
     Refresh: 3,
     Reopen: 1,
+    BackUp: 1,
     Compact: 1,
     Migrate: 1,
     Upkeep: 1,

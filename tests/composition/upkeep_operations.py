@@ -1,4 +1,4 @@
-"""Operations that change nothing anybody sees: upkeep, relayout, reopening, inspection."""
+"""Operations that change nothing anybody sees: upkeep, relayout, backup, reopening, inspection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.composition.step import DONE, SKIPPED, Expected, Outcome, Step
 
 import livingdb
 
-__all__ = ["Compact", "Inspect", "Key", "Migrate", "Relayout", "Reopen", "Upkeep"]
+__all__ = ["BackUp", "Compact", "Inspect", "Key", "Migrate", "Relayout", "Reopen", "Upkeep"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,24 @@ class Key(Step):
     def apply(self, model: Model) -> Outcome:
         model.has_key = self.is_here
         return Outcome()
+
+
+@dataclass(frozen=True)
+class BackUp(Step):
+    """Back the database up, once more, restore it, and go on with what was restored."""
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        return cls()
+
+    def expected(self, model: Model) -> Expected:
+        return DONE
+
+    def call(self, db: livingdb.Database) -> Any:
+        """The machine does it: it holds the database."""
+
+    def apply(self, model: Model) -> Outcome:
+        return Outcome(check=lambda world: world.back_up())
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.property.trying import HAS_TIME
 
 import livingdb
+from livingdb.database.import_tables import import_tables
 from livingdb.graph.diff import diff_versions
 from livingdb.tables.index import Tree
 
@@ -104,6 +106,31 @@ def test_compact(spark: SparkSession, tmp_path: Path) -> None:
                 assert db.at(name).table("t").to_arrow().equals(data)
             assert db.check().problems == []
     assert sizes["spark"] < 1.3 * sizes["embedded"]
+
+
+@pytest.mark.parametrize("written", ["parquet", pytest.param("csv", marks=pytest.mark.slow)])
+def test_export(spark: SparkSession, tmp_path: Path, written: str) -> None:
+    out = tmp_path / "out"
+    with livingdb.create(tmp_path / "db", engine="spark") as db:
+        main = fill(db, livingdb.Layout(target_rows=300))
+        made = main.export(out, format=written).tables["t"]
+        assert made.rows == len(main.table("t"))
+        assert len(made.files) > 1
+        assert list(made.files) == sorted(path.name for path in out.glob(f"t+*.{written}"))
+        assert made.bytes == sum((out / file).stat().st_size for file in made.files)
+        with pytest.raises(livingdb.AlreadyExists, match="is there already"):
+            main.export(out, format=written)
+        (out / "tables.json").rename(tmp_path / "tables.json")
+        with pytest.raises(livingdb.AlreadyExists, match=r"t\+00000"):
+            main.export(out, format=written)
+        (tmp_path / "tables.json").rename(out / "tables.json")
+        root, rows = main.table("t").root(), main.table("t").to_arrow()
+    if written == "parquet":
+        read = [pq.read_table(out / file) for file in made.files]
+        assert pa.concat_tables(read).equals(rows)
+    with livingdb.create(tmp_path / "again", engine="embedded") as db:
+        import_tables(db.branch("main"), out)
+        assert db.branch("main").table("t").root() == root
 
 
 def test_only_large_work_is_handed_over(spark: SparkSession, tmp_path: Path) -> None:

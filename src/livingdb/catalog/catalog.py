@@ -25,6 +25,7 @@ from livingdb.catalog.merge_requests import MergeRequests
 from livingdb.catalog.migrations import DATABASE, DEFAULT_BRANCH, create_schema, migrate
 from livingdb.catalog.observations import Observations
 from livingdb.catalog.outbox import Outbox
+from livingdb.catalog.outside_copies import OutsideCopies
 from livingdb.catalog.packs import Packs
 from livingdb.catalog.runs import Runs, Trail
 from livingdb.catalog.sealed_rows import SealedRows
@@ -77,6 +78,7 @@ class Catalog:
         self.observations = Observations(queries)
         self.counters = Counters(engine, queries)
         self.jobs = Jobs(queries)
+        self.outside_copies = OutsideCopies(queries)
 
     @classmethod
     def create(cls, engine: Engine, first: Callable[[Catalog, Connection], None]) -> Catalog:

@@ -24,6 +24,7 @@ from livingdb.errors import (
 from livingdb.files.base import Files
 from livingdb.files.lease import Lease
 from livingdb.files.local import LocalFiles
+from livingdb.files.paths import TEMPORARY_PREFIX
 from livingdb.files.read_only import ReadOnlyFiles, Refusal, refusal_of
 from livingdb.files.turns import Turns
 from livingdb.files.url import open_files
@@ -66,17 +67,24 @@ class Place:
             self.lease.close()
 
 
-def locate(url: str | Path, *, create: bool, refusal: Refusal | None = None) -> Place:
+def locate(
+    url: str | Path,
+    *,
+    create: bool,
+    refusal: Refusal | None = None,
+    unfinished: str | None = None,
+) -> Place:
     """The place a URL names; for an embedded one, its folder is made or has to be there.
 
-    With a `refusal` it is only read, and so is one that this process cannot write.
+    With a `refusal` it is only read, and so is one that this process cannot write.  Where one is
+    made, a file of the name `unfinished` says that what is there was left by who began to.
     """
     folder = embedded_folder(url)
     if folder is None:
         return _locate_shared(str(url), refusal)
     catalog = folder / CATALOG_FILE
     if create:
-        _check_free(folder, catalog)
+        _check_free(folder, catalog, unfinished)
         LocalFiles(folder).make_root()
     elif not catalog.exists():
         raise NotFound(f"there is no database at {folder}; `livingdb.create` makes one")
@@ -117,13 +125,21 @@ def _locate_for_reading(folder: Path, refusal: Refusal) -> Place:
     return Place(str(folder), str(folder), found.engine, files, lease, None, refusal, found.close)
 
 
-def _check_free(folder: Path, catalog: Path) -> None:
+def _check_free(folder: Path, catalog: Path, unfinished: str | None) -> None:
     if folder.exists() and not folder.is_dir():
         raise AlreadyExists(f"{folder} is a file; a database needs a folder of its own")
     if not folder.exists() or catalog.exists():
         return
-    if any(path.name != LEASE_FILE for path in folder.iterdir()):
+    if unfinished is not None and (folder / unfinished).exists():
+        return
+    there = (path.name for path in folder.iterdir())
+    if any(not _is_ours(name) for name in there):
         raise AlreadyExists(f"{folder} is there and holds other files; choose another name")
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a file may be one that somebody left who was killed while making a database."""
+    return name in (LEASE_FILE, TURNS_FILE) or name.startswith(TEMPORARY_PREFIX)
 
 
 def _locate_shared(text: str, refusal: Refusal | None) -> Place:

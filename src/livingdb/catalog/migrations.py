@@ -28,10 +28,13 @@ from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.sqlite import writing_engine
 from livingdb.errors import AlreadyExists, Corruption, NotFound, Unsupported
 
-__all__ = ["DATABASE", "DEFAULT_BRANCH", "MIGRATIONS", "create_schema", "migrate"]
+__all__ = ["DATABASE", "DEFAULT_BRANCH", "MIGRATIONS", "SCHEMA_FACT", "create_schema", "migrate"]
 
 DATABASE, DEFAULT_BRANCH = "database", "default branch"
 """Facts about the database: its id, and that of the branch which is meant if none is named."""
+
+SCHEMA_FACT = "schema"
+"""The fact which schema version the catalog has."""
 
 
 def _add_syncs(connection: Connection) -> None:
@@ -283,7 +286,7 @@ def migrate(engine: Engine, steps: dict[int, Callable[[Connection], None]] | Non
 
 def stored_version(connection: Connection) -> int:
     """The schema version a catalog says it has."""
-    statement = select(text("*")).select_from(schema.meta).where(schema.meta.c.name == "schema")
+    statement = select(text("*")).select_from(schema.meta).where(schema.meta.c.name == SCHEMA_FACT)
     try:
         row = connection.execute(statement).first()
     except (DBAPIError, Corruption):
@@ -300,9 +303,9 @@ def stored_version(connection: Connection) -> int:
 def set_version(connection: Connection, number: int) -> None:
     """Write down the schema version."""
     if number >= _WITH_DIGESTS:
-        _facts.put(connection, [{"name": "schema", "value": str(number)}])
+        _facts.put(connection, [{"name": SCHEMA_FACT, "value": str(number)}])
     else:
-        where = schema.meta.c.name == "schema"
+        where = schema.meta.c.name == SCHEMA_FACT
         connection.execute(schema.meta.update().where(where).values(value=str(number)))
 
 

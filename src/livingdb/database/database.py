@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from livingdb.commit.pipeline import Pipeline
     from livingdb.commit.retire import RetiredVersion
     from livingdb.database.status import Status
+    from livingdb.maintenance.backup.back_up import Backup
+    from livingdb.maintenance.backup.keep_points import Keep
     from livingdb.maintenance.upkeep.job import Work
     from livingdb.maintenance.upkeep.runner import UpkeepReport
     from livingdb.render.picture import SnapshotGraph
@@ -431,3 +433,24 @@ class Database(Alerting, Comparing, Tracing):
         from livingdb.maintenance.compact import compact
 
         return compact(self._graph, progress)
+
+    def backup(
+        self,
+        url: str | Path,
+        *,
+        keep: Keep | None = None,
+        verify: bool = False,
+        progress: Any = None,
+    ) -> Backup:
+        """Back it up to a folder or a URL, as it is at one moment, while others go on writing.
+
+        Only what is not there yet is copied, and a call that was killed is gone on with by the next
+        one.  `keep` is how many backups stay there, a `timedelta` of how old they get, or a
+        `livingdb.Retention`; by default all do.  With `verify` every file is read again, and what
+        is damaged is copied anew.  `progress` is called with the bytes that are copied and those
+        there are to copy.  `livingdb.restore` is the way back.
+        """
+        from livingdb.files.url import open_files
+        from livingdb.maintenance.backup.back_up import back_up
+
+        return back_up(self._graph, open_files(str(url)), keep, verify, progress)

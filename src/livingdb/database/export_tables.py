@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from livingdb.catalog.outside_copies import EXPORT, OutsideCopy
 from livingdb.database.table_files import check_format, put_in_place, write_rows
 from livingdb.errors import AlreadyExists, InvalidData, StorageFailure
+from livingdb.graph.graph import Graph, now
 
 if TYPE_CHECKING:
     from livingdb.database.snapshot import Snapshot
@@ -70,8 +73,10 @@ def export_tables(
 ) -> Export:
     """Write tables of a snapshot into a folder, which is made, and where no such files may be.
 
-    If something goes wrong, none of them is left there.  `progress` is called with a table's
-    name, the rows that are written and those there are.
+    If something goes wrong, none of them is left there.  A table is one file; one that Spark
+    writes, since it is large and Spark is there or the database is to use it, is a file for each
+    range of its key.  The database remembers what was exported and where to.  `progress` is called
+    with a table's name, the rows that are written and those there are.
     """
     names = _chosen_tables(snapshot, tables)
     chosen = {name: snapshot.table(name) for name in names}
@@ -79,20 +84,39 @@ def export_tables(
         check_format(written, table.schema, name)
     place = Path(os.fspath(folder)).absolute()
     _make_folder(place)
-    for taken in (CONTENTS, *(file_name(name, written) for name in names)):
-        if (place / taken).exists():
-            raise AlreadyExists(f"{place / taken} is there already: choose an empty folder")
+    _check_free(place, [file_name(name, written) for name in names])
     made: dict[str, ExportedTable] = {}
     try:
         for name, table in chosen.items():
             made[name] = _write_table(place, name, table, written, progress)
         export = Export(str(place), snapshot.id, made)
         _write_contents(place, export, chosen, written)
+        details = {"tables": sorted(names), "format": written}
+        note_export(snapshot.database._graph, place, snapshot._row.sequence, details)
     except BaseException:
-        for file in (file for table in made.values() for file in table.files):
+        for file in (CONTENTS, *(file for table in made.values() for file in table.files)):
             (place / file).unlink(missing_ok=True)
         raise
     return export
+
+
+def note_export(graph: Graph, place: Path, snapshot: int, details: Mapping[str, Any]) -> None:
+    """Let the database know that rows of it lie elsewhere, if it can be told."""
+    if graph.is_read_only:
+        return
+    made = OutsideCopy(EXPORT, place.as_uri(), snapshot, now(), details)
+    with graph.catalog.write() as connection:
+        graph.catalog.outside_copies.note(connection, made)
+
+
+def _check_free(place: Path, files: Sequence[str]) -> None:
+    """Refuse a folder with files that would be written, be it in parts."""
+    for name in (CONTENTS, *files):
+        stem, _, ending = name.rpartition(".")
+        numbered = re.compile(rf"{re.escape(stem)}\+\d+\.{ending}")
+        for path in sorted(place.iterdir()):
+            if path.name == name or numbered.fullmatch(path.name):
+                raise AlreadyExists(f"{path} is there already: choose an empty folder")
 
 
 def file_name(table: str, written: str) -> str:
@@ -120,6 +144,14 @@ def _write_table(
 ) -> ExportedTable:
     total, done = len(table), 0
     file = file_name(name, written)
+    large = table._graph.large
+    is_here = table._graph.place.files.url.startswith("file:")  # so that tasks have the folder, too
+    if large is not None and is_here and large.takes(lambda: total):
+        parts = large.export(table._graph, table._version, place / file, written)
+        if progress is not None:
+            progress(name, total, total)
+        files = tuple(part.name for part in parts)
+        return ExportedTable(files, total, sum(part.size_bytes for part in parts))
 
     def batches() -> Any:
         nonlocal done

@@ -7,6 +7,7 @@ from livingdb.database.database import Database
 from livingdb.database.diff import Diff, SnapshotDiff
 from livingdb.database.open_database import create
 from livingdb.database.open_database import open_database as open
+from livingdb.database.restore import restore
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import Table
 from livingdb.database.transaction import Transaction
@@ -21,4 +22,5 @@ __all__ = [
     "Transaction",
     "create",
     "open",
+    "restore",
 ]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from livingdb.chunks.address import Address
 from livingdb.engines.spark.session import spark_session
 from livingdb.engines.tree_parts import TreeParts
 from livingdb.graph.graph import Graph
-from livingdb.graph.large_work import LARGE_ROWS
+from livingdb.graph.large_work import LARGE_ROWS, WrittenFile
 from livingdb.tables.index import Version
 from livingdb.trees.diff import DiffBatch
 
@@ -72,6 +73,14 @@ class SparkWork:
         from livingdb.spark import large_work
 
         return large_work.repack(spark_session(), graph, names, pairs)
+
+    def export(
+        self, graph: Graph, version: Version, beside: Path, written: str
+    ) -> list[WrittenFile]:
+        """Files of the rows of a version, each written by a task."""
+        from livingdb.spark import export_files
+
+        return export_files.export_files(spark_session(), graph, version, beside, written)
 
 
 def _is_running() -> bool:

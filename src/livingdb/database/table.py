@@ -177,6 +177,24 @@ class Table(TableReader):
         self._graph.observe_now()
         return self._graph.versions.placement(self._version).layout
 
+    def to_parquet(
+        self,
+        path: str | os.PathLike[str],
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+    ) -> int:
+        """Write the rows in key order into a file, in place of one that is there; its bytes.
+
+        The database remembers what was written and where to.
+        """
+        from livingdb.database.export_tables import note_export
+
+        size_bytes = super().to_parquet(path, columns, where)
+        newest = self._graph.catalog.snapshots.newest_number()
+        target = Path(os.fspath(path)).absolute()
+        note_export(self._graph, target, newest, {"tables": [self.name], "format": "parquet"})
+        return size_bytes
+
     def root(self) -> str:
         """The canonical root of its tree: equal for equal rows and layout.  Folds if need be."""
         self._graph.observe_now()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from livingdb.chunks.address import Address
@@ -16,9 +18,18 @@ if TYPE_CHECKING:
     from livingdb.engines.spark.projected_table import ProjectedTable
     from livingdb.graph.graph import Graph
 
-__all__ = ["LARGE_ROWS", "LargeWork"]
+__all__ = ["LARGE_ROWS", "LargeWork", "WrittenFile"]
 
 LARGE_ROWS = 4_000_000
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A file that was written: its name in its folder, how many rows it holds, and its bytes."""
+
+    name: str
+    rows: int
+    size_bytes: int
 
 
 class LargeWork(Protocol):
@@ -49,4 +60,10 @@ class LargeWork(Protocol):
         self, graph: Graph, names: Sequence[str], pairs: Mapping[Address, Address | None]
     ) -> tuple[str, ...]:
         """New packs with these chunks of old packs, each read back; the older of each is named."""
+        ...
+
+    def export(
+        self, graph: Graph, version: Version, beside: Path, written: str
+    ) -> list[WrittenFile]:
+        """Files of the rows of a version, in key order, called as another one with a number."""
         ...

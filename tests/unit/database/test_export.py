@@ -240,3 +240,21 @@ def test_progress(db: livingdb.Database, tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
     db.branch("main").export(tmp_path / "out", ["plain"], progress=lambda *t: told.append(t))
     assert told == [("plain", 3, 3)]
+
+
+def test_the_database_knows_what_was_exported(db: livingdb.Database, tmp_path: Path) -> None:
+    main = db.branch("main")
+    name = main.tables()[0]
+    main.export(tmp_path / "out", [name])
+    main.table(name).to_parquet(tmp_path / "one.parquet")
+    main.table(name).to_parquet(tmp_path / "one.parquet")
+    found = db._graph.catalog.outside_copies.all()
+    assert [(copy.kind, copy.place) for copy in found] == [
+        ("export", (tmp_path / "out").as_uri()),
+        ("export", (tmp_path / "one.parquet").as_uri()),
+    ]
+    assert found[0].details == {"tables": [name], "format": "parquet"}
+    assert {copy.snapshot for copy in found} == {main.head._row.sequence}
+    with livingdb.open(db.name, read_only=True) as reader:
+        reader.branch("main").export(tmp_path / "read", [name])
+    assert len(db._graph.catalog.outside_copies.all()) == 2

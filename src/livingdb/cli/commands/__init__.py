@@ -36,6 +36,8 @@ COMMANDS = (
     "check",
     "storage",
     "compact",
+    "backup",
+    "restore",
     "demo",
     "bench",
     "completion",
@@ -105,6 +107,10 @@ def command(name: str) -> Any:  # noqa: PLR0912, PLR0915
             from livingdb.cli.commands.storage import storage as found
         case "compact":
             from livingdb.cli.commands.compact import compact as found
+        case "backup":
+            from livingdb.cli.commands.backup import backup as found
+        case "restore":
+            from livingdb.cli.commands.restore import restore as found
         case "demo":
             from livingdb.cli.commands.demo import demo as found
         case "bench":
