@@ -46,6 +46,7 @@ if typing.TYPE_CHECKING:
         create,
         open,
     )
+    from livingdb.graph.retention import Retention
     from livingdb.tables.layout import Layout
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "NotFound",
     "ReadOnlyBranch",
     "Refused",
+    "Retention",
     "RuleViolation",
     "Snapshot",
     "SnapshotDiff",
@@ -105,6 +107,8 @@ if not typing.TYPE_CHECKING:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if name == "Layout":
             from livingdb.tables import layout as module
+        elif name == "Retention":
+            from livingdb.graph import retention as module
         elif name == "open":
             from livingdb.database.open_database import open_database
 

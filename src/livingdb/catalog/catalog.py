@@ -15,11 +15,14 @@ from livingdb.catalog import schema
 from livingdb.catalog.alerts import Alerts, Watches
 from livingdb.catalog.branches import EPOCH, Branches, BranchRow
 from livingdb.catalog.counters import Counters
+from livingdb.catalog.dropped_branches import DroppedBranches
 from livingdb.catalog.fixed_names import FixedBranches, FixedSyncs
+from livingdb.catalog.forgotten import ForgottenRows
 from livingdb.catalog.former_names import FormerNames
 from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.journal import Journal
 from livingdb.catalog.labels import Labels
+from livingdb.catalog.leases import LeaseRows
 from livingdb.catalog.migrations import DATABASE, DEFAULT_BRANCH, create_schema, migrate
 from livingdb.catalog.outbox import Outbox
 from livingdb.catalog.packs import Packs
@@ -35,6 +38,9 @@ from livingdb.catalog.versions import VersionRows
 from livingdb.errors import Corruption
 
 __all__ = ["Catalog"]
+
+RETENTION = "retention"
+"""The fact that says what is kept."""
 
 _facts = SealedRows(schema.meta)
 
@@ -68,6 +74,9 @@ class Catalog:
         self.former_names = FormerNames(queries)
         self.versions = VersionRows(engine, queries)
         self.counters = Counters(engine, queries)
+        self.forgotten = ForgottenRows(queries)
+        self.dropped_branches = DroppedBranches(queries)
+        self.leases = LeaseRows(queries)
 
     @classmethod
     def create(cls, engine: Engine, first: Callable[[Catalog, Connection], None]) -> Catalog:
@@ -170,6 +179,17 @@ class Catalog:
     def set_default_branch(self, connection: Connection, branch: BranchId) -> None:
         """Let a branch be meant where none is named."""
         _facts.put(connection, [{"name": DEFAULT_BRANCH, "value": branch}])
+
+    def retention(self) -> str | None:
+        """The policy of what is kept, as it was set; None: everything is."""
+        return self.meta(RETENTION)
+
+    def set_retention(self, connection: Connection, policy: str | None) -> None:
+        """Set the policy of what is kept; None: everything is."""
+        if policy is None:
+            _facts.delete(connection, schema.meta.c.name == RETENTION)
+        else:
+            _facts.put(connection, [{"name": RETENTION, "value": policy}])
 
     def write_counters(self, connection: Connection | None = None) -> tuple[int, ...]:
         """Numbers that change whenever something is written that needs chunks."""

@@ -24,14 +24,16 @@ from livingdb.catalog.snapshots import NewSnapshot, SnapshotRow
 from livingdb.catalog.sql.postgres import LostRace
 from livingdb.catalog.syncs import ActiveSyncs
 from livingdb.chunks.address import Address
-from livingdb.errors import LivingDBError, Locked, NotFound
+from livingdb.errors import Corruption, LivingDBError, Locked, NotFound
 from livingdb.graph.branches_in_step import BranchesInStep
 from livingdb.graph.catalog_changes import CatalogChange
 from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.course import followers
 from livingdb.graph.draft import Action, Draft, HeadMove, Intent, distinct_versions
+from livingdb.graph.forgotten import ForgottenSnapshots
 from livingdb.graph.generated_values import GeneratedValues
 from livingdb.graph.known_syncs import KnownSyncs
+from livingdb.graph.leases import Leases
 from livingdb.graph.refs import ResolvedRef, resolve
 from livingdb.graph.snapshot import Edge, SnapshotRecord, TableMap
 from livingdb.graph.snapshot_time import snapshot_time
@@ -78,6 +80,8 @@ class Graph:
         self.in_step = BranchesInStep(self)
         self.branches: Branches = self.in_step
         self.generated = GeneratedValues(catalog.counters)
+        self.forgotten = ForgottenSnapshots(catalog)
+        self.leases = Leases(catalog)
         self.upkeep = Upkeep(self)
         self.versions.keep_answer = self.upkeep.keep_answer
         self.versions.keep_index = self.upkeep.keep_index
@@ -239,7 +243,9 @@ class Graph:
         """Where chunks were dropped, nothing may be built upon packs that count no more."""
         if epoch != self._epoch:
             self.store.refresh()
-            self.index.refresh()
+            if self.index.refresh():
+                self.versions.forget_cut_lines()
+                self.forgotten.refresh()
             self._epoch = epoch
 
     def resolve(self, ref: str) -> ResolvedRef:
@@ -253,7 +259,11 @@ class Graph:
         return self.record(snapshot.address).tables
 
     def version(self, snapshot: SnapshotRow, table: str) -> Version:
-        """The version of a table in a snapshot; `NotFound` names the tables there are."""
+        """The version of a table in a snapshot; `NotFound` names the tables there are.
+
+        `Forgotten` if retention took the rows of the snapshot.
+        """
+        self.forgotten.check(snapshot)
         tables = self.tables(snapshot)
         address = tables.get(table)
         if address is None:
@@ -261,7 +271,8 @@ class Graph:
         return self.versions.require(address)
 
     def find_version(self, snapshot: SnapshotRow, table: str) -> Version | None:
-        """The version of a table in a snapshot, if it is there."""
+        """The version of a table in a snapshot, if it is there; `Forgotten` as `version`."""
+        self.forgotten.check(snapshot)
         address = self.tables(snapshot).get(table)
         return None if address is None else self.versions.require(address)
 
@@ -345,6 +356,8 @@ class Graph:
         catalog took it back for somebody else's sake: then nothing is done.  `held` is the
         connection of somebody who is alone with a branch.
         """
+        for move in moves:
+            self.forgotten.check(move.to)
         times = [draft.record.edge.time for draft in drafts]
         if moves or not drafts:
             seen = [*(move.branch for move in moves), *unmoved]
@@ -475,10 +488,16 @@ class HeadMoved(Exception):
 
 
 def tables_of(graph: Graph, snapshot: SnapshotRow) -> dict[str, Version]:
-    """The tables of a snapshot."""
-    return {
-        name: graph.versions.require(address) for name, address in graph.tables(snapshot).items()
-    }
+    """The tables of a snapshot, also of one that is forgotten: they say what its schema was.
+
+    `Forgotten` if not even that is left, as of a branch that was dropped.
+    """
+    tables = graph.tables(snapshot)
+    try:
+        return {name: graph.versions.require(address) for name, address in tables.items()}
+    except Corruption:
+        graph.forgotten.check(snapshot)
+        raise
 
 
 def missing_table_error(table: str, tables: Mapping[str, Address]) -> NotFound:

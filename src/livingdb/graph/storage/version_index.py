@@ -29,6 +29,10 @@ class CatalogIndex:
 
     def __init__(self, catalog: Catalog):
         self._rows = catalog.versions
+        self._forgotten = catalog.forgotten
+        self._hollow: dict[Address, bool] = {}
+        self._forgotten_count: int | None = None
+        """How many snapshots were forgotten when that was last asked."""
         self._known: OrderedDict[Address, Version] = OrderedDict()
         self._roots: dict[Address, Address | None] = {}
         self._frames: dict[Address, list[Version]] = {}
@@ -60,12 +64,11 @@ class CatalogIndex:
         found: list[Stretch] = []
         while version.depth > depth and len(found) < most:
             address = version.address
+            if address not in self._runs and address not in self._unsaved:
+                self._read_line(address, depth, most - len(found))
             run = self._unsaved_runs.get(address) or self._runs.get(address)
             found.append(Stretch(version, run if run is not None and run.depth >= depth else None))
-            below = found[-1].since
-            if below is not None and below not in self._runs and below not in self._unsaved:
-                self._read_line(below, depth, most - len(found))
-            version = require(self, below)
+            version = require(self, found[-1].since)
         return found
 
     def _read_line(self, version: Address, depth: int, most: int) -> None:
@@ -73,6 +76,21 @@ class CatalogIndex:
         for row, run in self._rows.line(version, depth, most):
             known = self._known.get(row.address) or self._keep(_version(row))
             self._runs[known.address] = None if run is None else Run(*run)
+
+    def is_hollow(self, version: Address) -> bool:
+        """See `VersionIndex.is_hollow`."""
+        if not self.has_hollow():
+            return False
+        known = self._hollow.get(version)
+        if known is None:
+            known = self._hollow[version] = self._forgotten.is_hollow(version)
+        return known
+
+    def has_hollow(self) -> bool:
+        """See `VersionIndex.has_hollow`."""
+        if self._forgotten_count is None:
+            self._forgotten_count = self._forgotten.count()
+        return self._forgotten_count > 0
 
     def put(self, version: Version) -> None:
         """See `VersionIndex.put`; written by `save`."""
@@ -236,17 +254,26 @@ class CatalogIndex:
         with self._lock:
             self._drop_root(version)
 
-    def refresh(self) -> None:
-        """Ask the catalog anew what is materialized.
+    def refresh(self) -> bool:
+        """Ask the catalog anew what there is, what is materialized and what is hollow.
 
-        Trees that were made for reading only may have gone with what was dropped.
+        Trees that were made for reading only may have gone with what was dropped.  Whether
+        snapshots were forgotten since that was last asked.
         """
+        count = self._forgotten.count()
+        is_cut = count != self._forgotten_count
         with self._lock:
+            if is_cut:
+                self._known.clear()
+                self._runs.clear()
+                self._hollow.clear()
+                self._forgotten_count = count
             for version in [v for v in self._unsaved_roots if v not in self._unsaved]:
                 self._drop_root(version)
             self._roots.clear()
             self._frames.clear()
             self._age += 1
+        return is_cut
 
     def _drop_root(self, version: Address) -> None:
         self._unsaved_roots.pop(version, None)
