@@ -20,7 +20,7 @@ from tests.composition.model import Model
 from tests.composition.row_operations import DrawNumbers, SqlDelete, SqlInsert, SqlUpdate, Write
 from tests.composition.schema_operations import Evolve, Retire, TransformClone
 from tests.composition.step import Step
-from tests.composition.upkeep_operations import Compact, Inspect, Migrate, Reopen
+from tests.composition.upkeep_operations import CollectGarbage, Compact, Inspect, Migrate, Reopen
 from tests.composition.view_operations import (
     Alter,
     Approve,
@@ -71,6 +71,7 @@ WEIGHTS: dict[type[Step], int] = {
     Refresh: 3,
     Reopen: 1,
     Compact: 1,
+    CollectGarbage: 1,
     Migrate: 1,
     Inspect: 1,
 }

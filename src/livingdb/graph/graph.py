@@ -356,8 +356,7 @@ class Graph:
         catalog took it back for somebody else's sake: then nothing is done.  `held` is the
         connection of somebody who is alone with a branch.
         """
-        for move in moves:
-            self.forgotten.check(move.to)
+        self._check_kept(drafts, moves)
         times = [draft.record.edge.time for draft in drafts]
         if moves or not drafts:
             seen = [*(move.branch for move in moves), *unmoved]
@@ -402,6 +401,16 @@ class Graph:
             self._syncs = self._syncs.changed(syncs, epoch)
         self._publish(rows, drafts, made, staging)
         return rows
+
+    def _check_kept(self, drafts: Sequence[Draft], moves: Sequence[HeadMove]) -> None:
+        """`Forgotten` if a head is to stand on what retention took the rows of."""
+        for move in moves:
+            self.forgotten.check(move.to)
+        if self.index.has_hollow():
+            for draft in drafts:
+                for address in draft.addresses.values():
+                    if address is not None and not self.index.is_open(address):
+                        self.versions.check_kept(self.versions.require(address))
 
     def _number_drafts(self, connection: Connection, drafts: Sequence[Draft]) -> list[SnapshotRow]:
         """Number snapshots, and note the tables they change; a run of them at once."""

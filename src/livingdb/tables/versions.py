@@ -123,6 +123,7 @@ class Versions:
         self, base: Version, changes: Delta, sink: Sink, counts: Counts | None = None
     ) -> Version:
         """A version that is `base` with the changes made; `counts` if the caller knows them."""
+        self.check_kept(base)
         schema = self._definition(base.definition).schema
         recipe = store_delta(schema, changes, base.address, counts, sink, self._encoder)
         stored = recipe.to_chunk()
@@ -207,6 +208,8 @@ class Versions:
 
     def derive(self, recipe: Derived, sink: Sink) -> Version:
         """A version whose rows an evaluator finds when they are first read."""
+        for text in recipe.data.get("inputs", {}).values():
+            self.check_kept(self.require(Address(bytes.fromhex(text))))
         stored = recipe.to_chunk()
         sink(stored)
         definition = self._evaluator(recipe).definition(recipe)

@@ -78,9 +78,12 @@ class CatalogIndex:
             self._runs[known.address] = None if run is None else Run(*run)
 
     def is_hollow(self, version: Address) -> bool:
-        """See `VersionIndex.is_hollow`."""
-        if not self.has_hollow():
+        """See `VersionIndex.is_hollow`; what is made again, with all its changes, is not."""
+        if not self.has_hollow() or version in self._unsaved:
             return False
+        return self._was_hollow(version)
+
+    def _was_hollow(self, version: Address) -> bool:
         known = self._hollow.get(version)
         if known is None:
             known = self._hollow[version] = self._forgotten.is_hollow(version)
@@ -94,8 +97,9 @@ class CatalogIndex:
 
     def put(self, version: Version) -> None:
         """See `VersionIndex.put`; written by `save`."""
+        is_again = self.has_hollow() and self._was_hollow(version.address)
         with self._lock:
-            if version.address not in self._known:
+            if is_again or version.address not in self._known:
                 self._unsaved[version.address] = version
                 self._makers.setdefault(version.address, set()).add(get_ident())
 
@@ -213,6 +217,10 @@ class CatalogIndex:
             roots = {a: r for a, r in self._unsaved_roots.items() if a not in self._cached}
             made = [(_row(v), roots[v.address]) for v in wanted if v.address in roots]
             runs = [self._unsaved_runs.get(version.address) for version in wanted]
+            again = [v.address for v in wanted if v.address in self._unsaved]
+        again = [address for address in again if self.has_hollow() and self._was_hollow(address)]
+        if again:  # with all that they are made of
+            self._forgotten.remove_versions(connection, again)
         self._rows.add(connection, [_row(version) for version in wanted])
         self._rows.add_runs(connection, [_run_row(run) for run in runs if run is not None])
         self._rows.materialize(connection, made)
@@ -221,6 +229,7 @@ class CatalogIndex:
         """The transaction that saved them has committed."""
         with self._lock:
             for version in versions:
+                self._hollow.pop(version.address, None)
                 if version.address in self._unsaved:
                     self._runs[version.address] = self._unsaved_runs.pop(version.address, None)
                 self._keep(self._unsaved.pop(version.address, version))

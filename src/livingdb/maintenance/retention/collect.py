@@ -49,10 +49,10 @@ def collect_garbage(
     graph.leases.sweep()
     if not policy.forgets:
         return Collection(policy, False)
-    before = pack_bytes(graph)
     dropped = _drop_idle(graph, policy, moment)
     graph.store.refresh()
     drain_journal(graph.store)
+    before = pack_bytes(graph)
     done = _forget(graph, policy, moment)
     say("writing packs")
     sweep(graph)
@@ -105,12 +105,11 @@ def _foretell(graph: Graph, policy: Retention, moment: int) -> Collection:
 
 def _dead_bytes(graph: Graph, found: Mark) -> int:
     """The bytes of the changes of versions that go; trees and anchors are left out."""
-    store, total = graph.store, 0
-    for address in found.hollow | found.removed:
-        if address not in found.history.hollow:
-            chunks = recipe_chunks(load_recipe(store, address))
-            total += sum(len(store.get(each)) for each in (address, *chunks))
-    return total
+    store = graph.store
+    going = [a for a in found.hollow | found.removed if a not in found.history.hollow]
+    chunks = list({c for a in going for c in (a, *recipe_chunks(load_recipe(store, a)))})
+    there = store.contains(chunks).tolist()
+    return sum(len(store.get(c)) for c, is_there in zip(chunks, there, strict=True) if is_there)
 
 
 # --- idle branches --------------------------------------------------------------------------

@@ -27,16 +27,22 @@ from livingdb.tables.recipe import load_recipe
 
 __all__ = ["forget", "make_anchors"]
 
+_OVERHEAD_BYTES = 256  # of a chunk in an index, and of what shared a dictionary with it
+
 
 def make_anchors(graph: Graph, mark: Mark, staging: Staging) -> list[Run]:
     """Write the anchors of a mark; where one is larger than what it stands for, that stays."""
     made: list[Run] = []
     for version, since in sorted(mark.anchors.items()):
         over, under = graph.versions.require(version), graph.versions.require(since)
+        known = graph.index.line(over, under.depth, 1)[0].run
+        if known is not None and known.since == since:
+            made.append(known)
+            continue
         chunks: list[StoredChunk] = []
         run = graph.versions.anchor(under, over, chunks.append)
         line = _stored_line(graph, over, under)
-        if _bytes(chunks) <= _bytes_of_changes(graph, line):
+        if _bytes(chunks) + _OVERHEAD_BYTES <= _bytes_of_changes(graph, line):
             for chunk in chunks:
                 staging.sink(chunk)
             made.append(run)
@@ -64,11 +70,12 @@ def _bytes(chunks: Iterable[StoredChunk]) -> int:
 
 
 def _bytes_of_changes(graph: Graph, line: list[Stretch]) -> int:
-    """The bytes of the changes of a line."""
+    """The bytes of the changes of a line that an anchor stands for: the last recipe stays."""
     store = graph.store
     recipes = [(part.recipe, load_recipe(store, part.recipe)) for part in line]
     named = {each for address, recipe in recipes for each in (address, *recipe_chunks(recipe))}
-    return sum(len(store.get(address)) for address in named)
+    named.discard(line[0].version.address)
+    return sum(store.packs.stored_bytes(address) or len(store.get(address)) for address in named)
 
 
 def forget(graph: Graph, mark: Mark, moment: int) -> bool:

@@ -31,7 +31,7 @@ class Collection:
 
     `snapshots` are the ids of those that are forgotten, newest first, `dropped` the branches that
     were idle.  `kept` counts the others by the kind of what keeps them.  `before_bytes` and
-    `after_bytes` are those of packs and journal; of what would go, an estimate.
+    `after_bytes` are those of packs, once the journal was drained; of what would go, an estimate.
     """
 
     policy: Retention

@@ -21,22 +21,28 @@ from livingdb.maintenance.live_chunks import LiveChunks, references_of
 __all__ = ["pack_bytes", "sweep"]
 
 _DEAD_SHARE = 0.2
+_SMALL_BYTES = 1 << 20  # which are written anew in no time
 _ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
 class _Weighed:
-    """A pack: its size, its chunks, and how many bytes those take that are needed."""
+    """A pack: its size, its chunks, and how many bytes those take that nobody needs."""
 
     name: str
     size_bytes: int
-    live_bytes: int
+    dead_bytes: int
     addresses: Sequence[Address]
 
     @property
+    def dead_share(self) -> float:
+        """How much of it is dead."""
+        return self.dead_bytes / self.size_bytes
+
+    @property
     def is_worth(self) -> bool:
-        """Whether so much of it is dead that it is worth to be written anew."""
-        return self.live_bytes < self.size_bytes * (1 - _DEAD_SHARE)
+        """Whether so much of it is dead, or it is so small, that it is worth to be written anew."""
+        return self.dead_share >= _DEAD_SHARE or self.size_bytes <= _SMALL_BYTES
 
 
 def sweep(graph: Graph) -> None:
@@ -58,13 +64,14 @@ def pack_bytes(graph: Graph) -> int:
 def _sweep_packs(graph: Graph, live: LiveChunks) -> bool:
     """Write packs anew that are worth it; False if something in them is needed after all."""
     graph.store.refresh()
-    weighed = [_weigh(graph, name, live.addresses) for name in graph.catalog.packs.names()]
-    chosen = [pack for pack in weighed if pack.is_worth]
+    needed = live.addresses | references_of(graph, live.addresses)
+    weighed = [_weigh(graph, name, needed) for name in graph.catalog.packs.names()]
+    chosen = _choose(weighed, graph.store.journal.size_bytes())
     if not chosen:
         return True
-    others = (a for pack in weighed if not pack.is_worth for a in pack.addresses)
-    needed = live.addresses | references_of(graph, others)
     names = tuple(pack.name for pack in chosen)
+    others = (a for pack in weighed if pack.name not in names for a in pack.addresses)
+    needed = live.addresses | references_of(graph, (a for a in others if a in needed))
     dead = {a for pack in chosen for a in pack.addresses if a not in needed}
     swap = _Swap(graph, live, dead)
     if all(address in dead for pack in chosen for address in pack.addresses):
@@ -76,11 +83,22 @@ def _sweep_packs(graph: Graph, live: LiveChunks) -> bool:
     return swap.is_done
 
 
+def _choose(packs: Sequence[_Weighed], at_least_bytes: int) -> list[_Weighed]:
+    """The packs to be written anew: those that are worth it, and so many that nothing grows."""
+    chosen: list[_Weighed] = []
+    freed = 0
+    for pack in sorted(packs, key=lambda pack: -pack.dead_share):
+        if pack.dead_bytes and (pack.is_worth or freed < at_least_bytes):
+            chosen.append(pack)
+            freed += pack.dead_bytes
+    return chosen
+
+
 def _weigh(graph: Graph, name: str, live: set[Address]) -> _Weighed:
     pack = Pack(graph.place.files.view(f"packs/{name}"), name)
     addresses = list(pack.addresses())
-    needed = sum(pack.stored_bytes(address) for address in addresses if address in live)
-    return _Weighed(name, max(pack.size_bytes, 1), needed, addresses)
+    dead = sum(pack.stored_bytes(address) for address in addresses if address not in live)
+    return _Weighed(name, max(pack.size_bytes, 1), dead, addresses)
 
 
 class _Swap:
@@ -91,24 +109,31 @@ class _Swap:
         self._live = live
         self._dead = dead
         self._unused: tuple[str, ...] = ()
-        self.is_done = False
+        self.is_done = self.is_swapped = False
 
     def __call__(self, swap: PackSwap) -> None:
         catalog = self._graph.catalog
         levels = self._graph.store.levels(swap.new)
+        self._unused = swap.new
         self._live.find_new()
         with catalog.write() as connection:
             there = {name for name, _ in catalog.packs.levels(connection)}
-            self.is_done = there.issuperset(swap.old) and self._dead.isdisjoint(
-                self._live.find_new()
-            )
-            if self.is_done:
+            is_there = there.issuperset(swap.old)
+            self.is_done = is_there and self._dead.isdisjoint(self._live.find_new())
+            if self.is_done and self._is_smaller(swap):
                 catalog.packs.retire(connection, swap.old, now())
                 catalog.packs.add(connection, levels)
                 epoch = catalog.raise_epoch(connection)
-        self._unused = () if self.is_done else swap.new
-        if self.is_done:
+                self._unused = ()
+                self.is_swapped = True
+        if self.is_swapped:
             self._graph.observe_epoch(epoch)
+
+    def _is_smaller(self, swap: PackSwap) -> bool:
+        """Whether it is worth it: small chunks that lose what they shared may weigh more."""
+        size = self._graph.place.files.size
+        old, new = (sum(size(f"packs/{n}") for n in names) for names in (swap.old, swap.new))
+        return new < old
 
     def remove_files(self) -> None:
         """Remove the files of packs that do not count; old ones once nobody reads them."""
