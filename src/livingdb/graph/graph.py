@@ -6,6 +6,7 @@ transaction of the catalog stores the small chunks, numbers the snapshot and mov
 
 from __future__ import annotations
 
+import logging
 import time as clock
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -54,6 +55,8 @@ __all__ = [
     "now",
     "tables_of",
 ]
+
+_log = logging.getLogger("livingdb")
 
 FIRST_BRANCH = "main"
 _KEPT_RECORDS = 4096
@@ -252,6 +255,8 @@ class Graph:
         """The snapshot a ref names."""
         found = resolve(self, ref)
         self.observe_epoch(found.epoch)
+        if found.notice:
+            _log.warning("%s", found.notice)
         return found
 
     def tables(self, snapshot: SnapshotRow) -> Mapping[str, Address]:

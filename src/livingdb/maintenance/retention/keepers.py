@@ -114,6 +114,8 @@ def _leases(history: History) -> Keeps:
 
 def _recent(history: History) -> Keeps:
     """What transactions and readers may have begun upon a moment ago, here or elsewhere."""
+    if not history.policy.grace_seconds:
+        return
     since = history.moment - int(history.policy.grace_seconds * 1_000_000)
     for branch in history.branches:
         for stop in history.stops.get(branch.number, ()):
@@ -121,7 +123,7 @@ def _recent(history: History) -> Keeps:
                 told = f"the head of {branch.name!r} until {_clock(stop.until)}"
                 yield stop.snapshot, Reason("recent", told)
     for row in history.rows.values():
-        if row.time >= since and history.policy.grace_seconds:
+        if row.time >= since:
             yield row.sequence, Reason("recent", f"made at {_clock(row.time)}")
 
 
