@@ -47,6 +47,7 @@ if typing.TYPE_CHECKING:
         open,
         restore,
     )
+    from livingdb.graph.retention import Retention
     from livingdb.tables.layout import Layout
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "NotFound",
     "ReadOnlyBranch",
     "Refused",
+    "Retention",
     "RuleViolation",
     "Snapshot",
     "SnapshotDiff",
@@ -107,6 +109,8 @@ if not typing.TYPE_CHECKING:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if name == "Layout":
             from livingdb.tables import layout as module
+        elif name == "Retention":
+            from livingdb.graph import retention as module
         elif name == "open":
             from livingdb.database.open_database import open_database
 

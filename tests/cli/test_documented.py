@@ -27,6 +27,8 @@ LINES = [
     (["check", "--deep"], "check"),
     (["storage"], "storage"),
     (["compact"], "compact"),
+    (["gc", "--dry-run", "--days", "30"], "gc"),
+    (["gc", "--why", "v1"], "gc"),
     (["derive", "x", "--sql", "SELECT id FROM orders", "--when", "immediate"], "derive"),
 ]
 

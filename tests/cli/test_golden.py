@@ -129,6 +129,13 @@ CASES: dict[str, list[list[str]]] = {
     "check": [["check"]],
     "storage": [["storage"]],
     "compact": [["compact"]],
+    "gc": [
+        ["gc", "--policy"],
+        ["gc"],
+        ["gc", "--policy", "--keep", '{"snapshots": 2, "branches": {"agent/*": {"days": 2}}}'],
+        ["gc", "--policy", "--keep", '{"weeks": 2}'],
+        ["gc", "--why", "v1"],
+    ],
 }  # fmt: skip
 SQUASHED = {"status", "check", "storage", "compact"}
 """These tell sizes, which follow the versions of libraries."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 from random import Random
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from tests.composition.model import Conflict, Model, State, Table, constraint_broken, merged
 from tests.composition.row_operations import held_to, judged
@@ -72,6 +72,8 @@ class Clone(Step):
 @dataclass(frozen=True)
 class Merge(Step):
     """What a branch changed comes to another."""
+
+    REACHES_BACK: ClassVar[bool] = True
 
     source: str
     into: str
@@ -262,6 +264,8 @@ def _merged(base: State, ours: State, theirs: State, policy: str) -> State | Con
 class Reset(Step):
     """A branch moves back along first parents."""
 
+    REACHES_BACK: ClassVar[bool] = True
+
     branch: str
     steps: int
 
@@ -381,6 +385,8 @@ def _same_where_changed(base: State, theirs: State, ours: State) -> bool:
 class ApplyDiff(_Replay):
     """What differs between two snapshots of a branch, made on another; theirs is what counts."""
 
+    REACHES_BACK: ClassVar[bool] = True
+
     more: int = 1
     """So many snapshots lie between the two."""
 
@@ -441,6 +447,8 @@ class ApplyDiff(_Replay):
 class Revert(_Replay):
     """Undo what a snapshot of the branch changed."""
 
+    REACHES_BACK: ClassVar[bool] = True
+
     @classmethod
     def draw(cls, model: Model, random: Random) -> Self | None:
         found = _moving(model, random)
@@ -460,6 +468,8 @@ class Revert(_Replay):
 @dataclass(frozen=True)
 class CherryPick(_Replay):
     """Do what a snapshot of another branch changed."""
+
+    REACHES_BACK: ClassVar[bool] = True
 
     @classmethod
     def draw(cls, model: Model, random: Random) -> Self | None:
@@ -492,6 +502,8 @@ class CherryPick(_Replay):
 @dataclass(frozen=True)
 class Tag(Step):
     """A name for a snapshot."""
+
+    REACHES_BACK: ClassVar[bool] = True
 
     name: str
     branch: str
@@ -584,6 +596,8 @@ class RenameBranch(Step):
 @dataclass(frozen=True)
 class TimeTravel(Step):
     """Read a branch some snapshots ago, and a view as made from there and by its name there."""
+
+    REACHES_BACK: ClassVar[bool] = True
 
     branch: str
     steps: int

@@ -147,6 +147,8 @@ class World:
                 self.fail("refused whole", f"{error!r} left something behind")
             if isinstance(error, livingdb.MaskKeyMissing) and not self.model.has_key:
                 return
+            if self._is_forgotten(error) and step.REACHES_BACK:
+                return
             is_right = isinstance(error, expected.errors) and expected.allows(error)
             if expected.what == "done" or not is_right:
                 self.fail("refused", f"{error!r} {getattr(error, 'schema_conflicts', '')}")
@@ -158,6 +160,10 @@ class World:
             self.fail("accepted", f"expected {[e.__name__ for e in expected.errors]}")
         states = dict(self.model.branches)
         self._settle(step, step.apply(self.model), states)
+
+    def _is_forgotten(self, error: Exception) -> bool:
+        """Whether what is asked for may be gone."""
+        return isinstance(error, livingdb.Forgotten) and bool(self.model.forgotten)
 
     def _call(self, step: Step) -> None:
         call_in: Callable[..., Any] | None = getattr(step, "call_in", None)
@@ -330,9 +336,26 @@ class World:
 
     def compare_snapshot(self, ref: str, state: State) -> None:
         """A snapshot shows what it showed when it was a head."""
-        found = self._read(self.db.at(ref))
+        snapshot = self.db.at(ref)
+        if snapshot.id in self.model.forgotten:
+            self._compare_forgotten(snapshot)
+            return
+        found = self._read(snapshot)
         if shown(found) != shown(state):
             self.fail("history", f"{ref}: {difference(found, state)}")
+
+    def _compare_forgotten(self, snapshot: livingdb.Snapshot) -> None:
+        """The rows of a snapshot that went are gone, and its record is there."""
+        if snapshot.parents != self.model.parents[snapshot.id]:
+            self.fail("forgotten", f"{snapshot.id[:12]} has other parents than it had")
+        if snapshot.edge.kind != self.model.edges[snapshot.id]:
+            self.fail("forgotten", f"{snapshot.id[:12]} has another edge than it had")
+        for name in snapshot.tables():
+            try:
+                snapshot.table(name)
+            except livingdb.Forgotten:
+                continue
+            self.fail("forgotten", f"{snapshot.id[:12]} has rows in {name}, and was forgotten")
 
     def compare_derived(self, branch: str, snapshot: str) -> None:
         """The versions of views made from a snapshot are their queries of then over it."""
@@ -349,7 +372,8 @@ class World:
                 made = self.db.derived_at(sync.target, source=f"id:{snapshot}")
                 found = self._read(made)[sync.target]
             except Exception as error:
-                self.fail("derived_at", repr(error), sync)
+                if not self._is_forgotten(error):
+                    self.fail("derived_at", repr(error), sync)
                 continue
             if (found.names, found.rows) != (answer.names, answer.rows):
                 self.fail("derived_at", f"{found.rows} instead of {answer.rows}", sync)

@@ -292,6 +292,8 @@ class Model:
     """The targets of syncs that were left behind for want of the key."""
     history: dict[str, State] = field(default_factory=dict)
     """Every snapshot that has been a head."""
+    forgotten: set[str] = field(default_factory=set)
+    """The snapshots whose rows retention took."""
     parents: dict[str, tuple[str, ...]] = field(default_factory=dict)
     edges: dict[str, str] = field(default_factory=dict)
     syncs: dict[str, Sync] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from tests.composition.schema_operations import Evolve, Retire, TransformClone
 from tests.composition.step import Step
 from tests.composition.upkeep_operations import (
     BackUp,
+    CollectGarbage,
     Compact,
     Inspect,
     Migrate,
@@ -80,6 +81,7 @@ WEIGHTS: dict[type[Step], int] = {
     Reopen: 1,
     BackUp: 1,
     Compact: 1,
+    CollectGarbage: 1,
     Migrate: 1,
     Upkeep: 1,
     Relayout: 2,

@@ -64,6 +64,8 @@ class Step:
 
     WRITES_ROWS: ClassVar[bool] = False
     """Whether it is a commit of rows on one branch."""
+    REACHES_BACK: ClassVar[bool] = False
+    """Whether it may need the rows of any snapshot there was, and is refused where they went."""
 
     @classmethod
     def draw(cls, model: Model, random: Random) -> Self | None:

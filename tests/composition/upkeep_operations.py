@@ -13,7 +13,17 @@ from tests.composition.step import DONE, SKIPPED, Expected, Outcome, Step
 
 import livingdb
 
-__all__ = ["BackUp", "Compact", "Inspect", "Key", "Migrate", "Relayout", "Reopen", "Upkeep"]
+__all__ = [
+    "BackUp",
+    "CollectGarbage",
+    "Compact",
+    "Inspect",
+    "Key",
+    "Migrate",
+    "Relayout",
+    "Reopen",
+    "Upkeep",
+]
 
 
 @dataclass(frozen=True)
@@ -89,6 +99,32 @@ class Compact(Step):
 
     def call(self, db: livingdb.Database) -> Any:
         return db.compact()
+
+    def apply(self, model: Model) -> Outcome:
+        return Outcome(check=lambda world: world.forget_read())
+
+
+@dataclass(frozen=True)
+class CollectGarbage(Step):
+    """Forget what a policy does not keep; what is kept shows what it did."""
+
+    snapshots: int
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        return cls(random.choice([1, 2, 3, 5]))
+
+    def expected(self, model: Model) -> Expected:
+        return DONE
+
+    def call_in(self, db: livingdb.Database, model: Model) -> Any:
+        """Do it, and tell the model what went."""
+        policy = livingdb.Retention(snapshots=self.snapshots, dropped_days=0, grace_seconds=0)
+        told = db.collect_garbage(policy, dry_run=True)
+        done = db.collect_garbage(policy)
+        assert told.snapshots == done.snapshots
+        assert done.after_bytes <= done.before_bytes, done
+        model.forgotten.update(done.snapshots)
 
     def apply(self, model: Model) -> Outcome:
         return Outcome(check=lambda world: world.forget_read())

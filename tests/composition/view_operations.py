@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from tests.composition.graph_operations import has_room, shapes
 from tests.composition.model import Model, State, Sync, moved_id
@@ -410,6 +410,8 @@ class Alter(_OnSync):
 class Reattach(_OnSync):
     """Let a detached sync go on."""
 
+    REACHES_BACK: ClassVar[bool] = True
+
     on_conflict: str = "ours"
     STATES = ("detached",)
 
@@ -560,6 +562,8 @@ class Refresh(Step):
 class CloneDerived(Step):
     """A clone with the views of its origin."""
 
+    REACHES_BACK: ClassVar[bool] = True
+
     branch: str
     name: str
 
@@ -627,6 +631,8 @@ def _own_key(model: Model, view: str) -> tuple[str, ...]:
 @dataclass(frozen=True)
 class CloneDerivedAt(Step):
     """A clone of a past snapshot, with the views that there were then."""
+
+    REACHES_BACK: ClassVar[bool] = True
 
     branch: str
     steps: int

@@ -30,6 +30,8 @@ class Scenario:
     start: Callable[[Path], None]
     run: Callable[[Path, Done], None]
     changes_rows: bool = True
+    forgets: bool = False
+    """Whether the rows of snapshots that are no heads may go."""
 
 
 def contents(db: Database) -> Contents:
@@ -146,6 +148,21 @@ def lay_out_anew(db: Database) -> None:
     main.migrate()
 
 
+def left(path: Path) -> None:
+    """Packs, a journal, and a branch that was dropped."""
+    packed(path)
+    with livingdb.open(path) as db:
+        gone = db.branch("main").clone("gone")
+        gone.upsert("blobs", noise(5000, 100, 3000))
+        db.branch("main").clone("dev").delete("orders", [10, 11])
+        db.drop_branch("gone")
+
+
+def collect(db: Database) -> None:
+    """Keep the heads, and what they need."""
+    db.collect_garbage(livingdb.Retention(snapshots=1, dropped_days=0, grace_seconds=0))
+
+
 def create(path: Path, done: Done) -> None:
     with livingdb.create(path):
         done()
@@ -160,6 +177,7 @@ SCENARIOS = {
         packed, opened(lambda db: drain_journal(db._graph.store)), changes_rows=False
     ),
     "compact": Scenario(packed, opened(lambda db: db.compact()), changes_rows=False),
+    "collect": Scenario(left, opened(collect), changes_rows=False, forgets=True),
     "merge": Scenario(diverged, opened(lambda db: db.merge("dev", into="main"))),
     "clone": Scenario(shop, opened(lambda db: db.branch("main").clone("dev"))),
     "rename": Scenario(diverged, opened(lambda db: db.rename_branch("dev", "trial"))),

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 from tests.crash.conftest import Victim
-from tests.crash.scenarios import ORDERS, SCENARIOS, Contents, contents, noise, orders
+from tests.crash.scenarios import ORDERS, SCENARIOS, Contents, collect, contents, noise, orders
 from tests.thinned import thinned
 
 import livingdb
-from livingdb import AlreadyExists, Database, NotFound
+from livingdb import AlreadyExists, Database, Forgotten, NotFound
 
 DAY_SECONDS = 86_400
 SAMPLE = 1
@@ -58,6 +58,9 @@ class Trial:
                 self.check_history(db)
                 assert db.check().problems == []
             with livingdb.open(path) as db:
+                if SCENARIOS[self.name].forgets:
+                    collect(db)
+                    assert contents(db) == found
                 check_next_commit(db, found)
             assert len(temporary(path)) <= 1
         except BaseException as error:
@@ -71,7 +74,10 @@ class Trial:
         assert set(self.history) <= there
         assert len(there) <= len(self.history) + 1
         for address, expected in self.history.items():
-            assert tables(db.at(address)) == expected
+            try:
+                assert tables(db.at(address)) == expected
+            except Forgotten:
+                assert SCENARIOS[self.name].forgets
 
 
 def tables(snapshot: livingdb.Snapshot) -> dict[str, object]:

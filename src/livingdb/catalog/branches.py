@@ -41,6 +41,8 @@ from livingdb.catalog.branch_log import (
     movement,
     operation_text,
 )
+from livingdb.catalog.dropped_branches import DroppedBranchRow, note_dropped
+from livingdb.catalog.forgotten import check_kept
 from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.sealed_rows import DIGEST, SealedRows, Swap
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
@@ -382,6 +384,7 @@ class Branches:
     ) -> BranchId:
         """A new branch and its id; `AlreadyExists` if the name is taken."""
         branch = branch or new_id()
+        check_kept(connection, head)
         values = {
             "id": branch,
             "name": name,
@@ -517,8 +520,12 @@ class Branches:
         _branches.update(connection, came_from, {"origin": name})
         return len(found) == 1
 
-    def drop(self, connection: Connection, branch: BranchRow) -> None:
-        """Remove a branch and its log."""
+    def drop(self, connection: Connection, branch: BranchRow, time: int) -> None:
+        """Remove a branch and its log; what it was called and where it stood is remembered."""
+        note_dropped(
+            connection,
+            DroppedBranchRow(branch.number, branch.id, branch.name, branch.head, time),
+        )
         lines.delete(connection, _log.c.branch == branch.number)
         _branches.delete(connection, _branch.c.number == branch.number)
 
@@ -536,6 +543,7 @@ class Branches:
 
     def add_tag(self, connection: Connection, name: str, snapshot: int, time: int) -> None:
         """A new tag; `AlreadyExists` if the name is taken."""
+        check_kept(connection, snapshot)
         try:
             _tags.insert(connection, [{"name": name, "snapshot": snapshot, "time": time}])
         except IntegrityError:

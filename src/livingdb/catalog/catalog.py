@@ -15,12 +15,15 @@ from livingdb.catalog import schema
 from livingdb.catalog.alerts import Alerts, Watches
 from livingdb.catalog.branches import EPOCH, Branches, BranchRow
 from livingdb.catalog.counters import Counters
+from livingdb.catalog.dropped_branches import DroppedBranches
 from livingdb.catalog.fixed_names import FixedBranches, FixedSyncs
+from livingdb.catalog.forgotten import ForgottenRows
 from livingdb.catalog.former_names import FormerNames
 from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.jobs import Jobs
 from livingdb.catalog.journal import Journal
 from livingdb.catalog.labels import Labels
+from livingdb.catalog.leases import LeaseRows
 from livingdb.catalog.merge_requests import MergeRequests
 from livingdb.catalog.migrations import DATABASE, DEFAULT_BRANCH, create_schema, migrate
 from livingdb.catalog.observations import Observations
@@ -40,6 +43,9 @@ from livingdb.catalog.versions import VersionRows
 from livingdb.errors import Corruption
 
 __all__ = ["Catalog"]
+
+RETENTION = "retention"
+"""The fact that says what is kept."""
 
 _facts = SealedRows(schema.meta)
 _REPLACED_TREES = "replaced trees"
@@ -79,6 +85,9 @@ class Catalog:
         self.counters = Counters(engine, queries)
         self.jobs = Jobs(queries)
         self.outside_copies = OutsideCopies(queries)
+        self.forgotten = ForgottenRows(queries)
+        self.dropped_branches = DroppedBranches(queries)
+        self.leases = LeaseRows(queries)
 
     @classmethod
     def create(cls, engine: Engine, first: Callable[[Catalog, Connection], None]) -> Catalog:
@@ -185,6 +194,17 @@ class Catalog:
     def set_meta(self, connection: Connection, name: str, value: str) -> None:
         """Write down a fact about the database, in a transaction."""
         _facts.put(connection, [{"name": name, "value": value}])
+
+    def retention(self) -> str | None:
+        """The policy of what is kept, as it was set; None: everything is."""
+        return self.meta(RETENTION)
+
+    def set_retention(self, connection: Connection, policy: str | None) -> None:
+        """Set the policy of what is kept; None: everything is."""
+        if policy is None:
+            _facts.delete(connection, schema.meta.c.name == RETENTION)
+        else:
+            _facts.put(connection, [{"name": RETENTION, "value": policy}])
 
     def write_counters(self, connection: Connection | None = None) -> tuple[object, ...]:
         """Values that change whenever something is written that needs chunks."""

@@ -50,7 +50,7 @@ class SealedRows:
         self.columns = tuple(column.name for column in table.c if column.name != DIGEST)
         self.key = tuple(column.name for column in table.primary_key)
         self._key = blake3(f"livingdb catalog row: {table.name}".encode()).digest()
-        self._in_order: Callable[[Values], tuple[Any, ...]] = itemgetter(*self.columns)
+        self._in_order: Callable[[Values], tuple[Any, ...]] = _getter(self.columns)
         self._insert = PreparedStatement(table.insert())
 
     # --- digests -----------------------------------------------------------------------------
@@ -225,6 +225,14 @@ class Swap:
 def sealed_tables(tables: Iterable[Table]) -> list[SealedRows]:
     """Those of the tables whose rows have digests."""
     return [SealedRows(table) for table in tables if DIGEST in table.c]
+
+
+def _getter(names: Sequence[str]) -> Callable[[Values], tuple[Any, ...]]:
+    """What takes the values of some names, always as a tuple."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    (name,) = names
+    return lambda values: (values[name],)
 
 
 def _after(number: int, count: int) -> list[int]:

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, func, select
 
 from livingdb.catalog import schema
+from livingdb.catalog.forgotten import delete_in_parts
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
@@ -298,6 +299,15 @@ class ChangedTables:
             for name, version in tables.items()
         ]
         _touches.insert(connection, values)
+
+    def all(self) -> list[tuple[str, int, Address | None]]:
+        """Every table that a snapshot changed, and to which version (None: dropped)."""
+        rows = _touches.read_all(self._queries.all(_touches.every))
+        return [(name, number, None if v is None else Address(v)) for name, number, v in rows]
+
+    def remove(self, connection: Connection, sequences: Sequence[int]) -> None:
+        """Forget what some snapshots changed: nothing that is kept comes from them."""
+        delete_in_parts(connection, _touches, _touch.c.sequence, sequences)
 
     def changes_between(self, name: str, low: int, high: int) -> list[tuple[int, Address | None]]:
         """The snapshots with numbers from `low` to `high` that changed a table, newest first."""

@@ -17,6 +17,7 @@ from sqlalchemy import (
 )
 
 from livingdb.catalog import schema
+from livingdb.catalog.forgotten import delete_in_parts
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
@@ -161,6 +162,25 @@ class VersionRows:
     def add(self, connection: Connection, rows: Iterable[VersionRow]) -> None:
         """Put new versions, in a transaction."""
         _rows.insert_missing(connection, [row._asdict() for row in rows])
+
+    def all(self) -> list[VersionRow]:
+        """Every version."""
+        return [read_row(row) for row in self._queries.all(_rows.every)]
+
+    def remove(self, connection: Connection, versions: Sequence[Address]) -> None:
+        """Remove versions that nothing comes from, with their trees and runs."""
+        delete_in_parts(connection, _rows, _version.c.address, versions)
+        self.remove_answers(connection, versions)
+
+    def remove_answers(self, connection: Connection, versions: Sequence[Address]) -> None:
+        """Remove the trees of versions, their runs, and the runs that begin at them."""
+        delete_in_parts(connection, _trees, _made.c.version, versions)
+        delete_in_parts(connection, _runs, _run.c.version, versions)
+        delete_in_parts(connection, _runs, _run.c.since, versions)
+
+    def put_runs(self, connection: Connection, runs: Iterable[RunRow]) -> None:
+        """Put runs in the place of those that versions have."""
+        _runs.put(connection, [run._asdict() for run in runs])
 
     def add_runs(self, connection: Connection, runs: Iterable[RunRow]) -> None:
         """Put runs to new versions, in a transaction."""

@@ -115,6 +115,19 @@ class Pack:
             return self._read(start, stop)
         return RangedBody(self, start, stop)
 
+    def stored_bytes(self, address: Address) -> int:
+        """How many bytes of the pack a chunk takes; of a block, its share."""
+        index = self._index()
+        place = index.place(address)
+        if place < 0:
+            raise missing_chunk(address)
+        in_block = index.block_place(place)
+        if in_block is None:
+            start, stop = index.span(place)
+            return stop - start
+        size_bytes, count = self._block_head(in_block[0])
+        return size_bytes // max(count, 1)
+
     def _block_record(self, offset: int, place: int) -> bytes:
         """A record in a block, as a chunk by itself."""
         records = self._blocks.get(offset)

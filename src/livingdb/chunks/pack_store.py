@@ -118,6 +118,11 @@ class PackStore:
             raise damage or missing_chunk(address)
         return body
 
+    def stored_bytes(self, address: Address) -> int:
+        """How many bytes a chunk takes in its pack; 0 if it is in none."""
+        packs = (part.pack() for part in self._parts)
+        return next((pack.stored_bytes(address) for pack in packs if address in pack), 0)
+
     def get_many(self, addresses: Sequence[Address]) -> Mapping[Address, Buffer]:
         """None: each is as quickly had alone."""
         return {}

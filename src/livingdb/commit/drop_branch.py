@@ -48,7 +48,7 @@ class DroppedBranch:
         for row in self.syncs:
             catalog.syncs.drop(connection, row.id)
         for branch in gone:
-            catalog.branches.drop(connection, branch)
+            catalog.branches.drop(connection, branch, moment)
 
 
 def check_not_default(graph: Graph, branch: BranchRow, otherwise: str = "") -> None:

@@ -30,6 +30,7 @@ from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import check_tag, is_hidden
 from livingdb.graph.refs import ResolvedRef
+from livingdb.graph.retention import Retention
 from livingdb.graph.storage.observe import OBSERVE, OFF
 
 if TYPE_CHECKING:
@@ -361,6 +362,37 @@ class Database(Alerting, Comparing, Tracing):
         Of some branches only, of the newest `limit` snapshots, or of those made since a time.
         """
         return graph_picture(self, branches, limit, since)
+
+    # --- retention ---------------------------------------------------------------------------
+
+    @property
+    def retention(self) -> Retention:
+        """What is kept, and for how long, when garbage is collected: everything, unless it was set.
+
+        It is kept in the database, and counts for whoever collects.
+        """
+        return Retention.from_text(self._graph.catalog.retention())
+
+    @retention.setter
+    def retention(self, policy: Retention | None) -> None:
+        text = None if policy is None else policy.to_text()
+        self._graph.check_writable()
+        with self._graph.catalog.write() as connection:
+            self._graph.catalog.set_retention(connection, text)
+
+    def collect_garbage(
+        self, keep: Retention | None = None, dry_run: bool = False, progress: Any = None
+    ) -> Any:
+        """Forget what is not kept, by `keep` or else `db.retention`, and give its space back.
+
+        A report of the snapshots and bytes that go; `.why(snapshot)` is the chain of reasons that
+        keeps another one.  `dry_run`: nothing goes.  The record of a snapshot that went stays (its
+        id, parents and edge); its rows are `Forgotten`.
+        """
+        from livingdb.maintenance.retention.collect import collect_garbage
+
+        policy = self.retention if keep is None else keep
+        return collect_garbage(self._graph, policy, dry_run, progress=progress)
 
     # --- upkeep ------------------------------------------------------------------------------
 

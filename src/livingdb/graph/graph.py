@@ -6,6 +6,7 @@ transaction of the catalog stores the small chunks, numbers the snapshot and mov
 
 from __future__ import annotations
 
+import logging
 import time as clock
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,14 +25,16 @@ from livingdb.catalog.snapshots import NewSnapshot, SnapshotRow
 from livingdb.catalog.sql.postgres import LostRace
 from livingdb.catalog.syncs import ActiveSyncs
 from livingdb.chunks.address import Address
-from livingdb.errors import LivingDBError, Locked, NotFound
+from livingdb.errors import Corruption, LivingDBError, Locked, NotFound
 from livingdb.graph.branches_in_step import BranchesInStep
 from livingdb.graph.catalog_changes import CatalogChange
 from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.course import followers
 from livingdb.graph.draft import Action, Draft, HeadMove, Intent, distinct_versions
+from livingdb.graph.forgotten import ForgottenSnapshots
 from livingdb.graph.generated_values import GeneratedValues
 from livingdb.graph.known_syncs import KnownSyncs
+from livingdb.graph.leases import Leases
 from livingdb.graph.refs import ResolvedRef, resolve
 from livingdb.graph.snapshot import Edge, SnapshotRecord, TableMap
 from livingdb.graph.snapshot_time import snapshot_time
@@ -54,6 +57,8 @@ __all__ = [
     "now",
     "tables_of",
 ]
+
+_log = logging.getLogger("livingdb")
 
 FIRST_BRANCH = "main"
 _KEPT_RECORDS = 4096
@@ -80,6 +85,8 @@ class Graph:
         self.in_step = BranchesInStep(self)
         self.branches: Branches = self.in_step
         self.generated = GeneratedValues(catalog.counters)
+        self.forgotten = ForgottenSnapshots(catalog)
+        self.leases = Leases(catalog)
         self.upkeep = Upkeep(self)
         self.versions.keep_answer = self.upkeep.keep_answer
         self.versions.keep_index = self.upkeep.keep_index
@@ -246,8 +253,11 @@ class Graph:
         """Where chunks were dropped, nothing may be built upon packs that count no more."""
         if epoch != self._epoch:
             self.store.refresh()
-            self.index.refresh()
+            is_cut = self.index.refresh()
             self.versions.forget_mapped_rows()
+            if is_cut:
+                self.versions.forget_cut_lines()
+                self.forgotten.refresh()
             self.observer.refresh()
             self._epoch = epoch
 
@@ -259,6 +269,8 @@ class Graph:
         """The snapshot a ref names."""
         found = resolve(self, ref)
         self.observe_epoch(found.epoch)
+        if found.notice:
+            _log.warning("%s", found.notice)
         return found
 
     def tables(self, snapshot: SnapshotRow) -> Mapping[str, Address]:
@@ -266,7 +278,11 @@ class Graph:
         return self.record(snapshot.address).tables
 
     def version(self, snapshot: SnapshotRow, table: str) -> Version:
-        """The version of a table in a snapshot; `NotFound` names the tables there are."""
+        """The version of a table in a snapshot; `NotFound` names the tables there are.
+
+        `Forgotten` if retention took the rows of the snapshot.
+        """
+        self.forgotten.check(snapshot)
         tables = self.tables(snapshot)
         address = tables.get(table)
         if address is None:
@@ -274,7 +290,8 @@ class Graph:
         return self.versions.require(address)
 
     def find_version(self, snapshot: SnapshotRow, table: str) -> Version | None:
-        """The version of a table in a snapshot, if it is there."""
+        """The version of a table in a snapshot, if it is there; `Forgotten` as `version`."""
+        self.forgotten.check(snapshot)
         address = self.tables(snapshot).get(table)
         return None if address is None else self.versions.require(address)
 
@@ -365,6 +382,7 @@ class Graph:
         catalog took it back for somebody else's sake: then nothing is done.  `held` is the
         connection of somebody who is alone with a branch.
         """
+        self._check_kept(drafts, moves)
         times = [draft.record.edge.time for draft in drafts]
         if moves or not drafts:
             seen = [*(move.branch for move in moves), *unmoved]
@@ -409,6 +427,16 @@ class Graph:
             self._syncs = self._syncs.changed(syncs, epoch)
         self._publish(rows, drafts, made, staging)
         return rows
+
+    def _check_kept(self, drafts: Sequence[Draft], moves: Sequence[HeadMove]) -> None:
+        """`Forgotten` if a head is to stand on what retention took the rows of."""
+        for move in moves:
+            self.forgotten.check(move.to)
+        if self.index.has_hollow():
+            for draft in drafts:
+                for address in draft.addresses.values():
+                    if address is not None and not self.index.is_open(address):
+                        self.versions.check_kept(self.versions.require(address))
 
     def _number_drafts(self, connection: Connection, drafts: Sequence[Draft]) -> list[SnapshotRow]:
         """Number snapshots, and note the tables they change; a run of them at once."""
@@ -497,10 +525,16 @@ class HeadMoved(Exception):
 
 
 def tables_of(graph: Graph, snapshot: SnapshotRow) -> dict[str, Version]:
-    """The tables of a snapshot."""
-    return {
-        name: graph.versions.require(address) for name, address in graph.tables(snapshot).items()
-    }
+    """The tables of a snapshot, also of one that is forgotten: they say what its schema was.
+
+    `Forgotten` if not even that is left, as of a branch that was dropped.
+    """
+    tables = graph.tables(snapshot)
+    try:
+        return {name: graph.versions.require(address) for name, address in tables.items()}
+    except Corruption:
+        graph.forgotten.check(snapshot)
+        raise
 
 
 def missing_table_error(table: str, tables: Mapping[str, Address]) -> NotFound:

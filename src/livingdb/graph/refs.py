@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from livingdb.catalog.branches import BranchRow, Movement
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.chunks.address import Address
+from livingdb.chunks.address import Address, short
 from livingdb.errors import InvalidName, NotFound
 from livingdb.graph.names import is_hidden
 
@@ -46,6 +46,8 @@ class ResolvedRef:
     epoch: str | None = None
     branch: BranchRow | None = None
     named: str | None = None
+    notice: str = ""
+    """What a reader is to know: that another snapshot stands for the one that was asked for."""
 
 
 def resolve(graph: Graph, ref: str) -> ResolvedRef:
@@ -62,7 +64,7 @@ def resolve(graph: Graph, ref: str) -> ResolvedRef:
         return _ancestor(graph, back.group(1), int(back.group(2) or 1), ref)
     if "@" in ref:
         name, _, time = ref.partition("@")
-        return ResolvedRef(_as_of(graph, name, time), epoch, named=name)
+        return _as_of(graph, name, time, epoch)
     found = _by_id(graph, ref)
     if found is not None:
         return ResolvedRef(found, epoch)
@@ -78,11 +80,26 @@ def _ancestor(graph: Graph, name: str, steps: int, ref: str) -> ResolvedRef:
     return ResolvedRef(back, found.epoch, named=found.named)
 
 
-def _as_of(graph: Graph, name: str, time: str) -> SnapshotRow:
+def _as_of(graph: Graph, name: str, time: str, epoch: str | None) -> ResolvedRef:
+    """Where a branch was then; if that is forgotten, where it was last before that is kept."""
     branch = graph.branches.find(name)
     if branch is None:
         raise NotFound(f"there is no branch {name!r}{_hint(graph, name)}")
-    return graph.snapshots.at(position_at(graph, branch, time).snapshot)
+    found = position_at(graph, branch, time)
+    row = graph.snapshots.at(found.snapshot)
+    if graph.forgotten.find(row) is None:
+        return ResolvedRef(row, epoch, named=name)
+    before = graph.branches.log(branch, upto=found.position)
+    rows = (graph.snapshots.at(move.snapshot) for move in before)
+    kept = next((one for one in rows if graph.forgotten.find(one) is None), None)
+    kept = kept or graph.forgotten.nearest_kept(row)
+    if kept is None:
+        return ResolvedRef(row, epoch, named=name)
+    notice = (
+        f"{name}@{time} is snapshot {short(row.address)}, whose rows were forgotten: this is the "
+        f"nearest kept one before it, {short(kept.address)}"
+    )
+    return ResolvedRef(kept, epoch, named=name, notice=notice)
 
 
 def position_at(graph: Graph, branch: BranchRow, time: str) -> Movement:

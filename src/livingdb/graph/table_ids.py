@@ -13,7 +13,7 @@ from typing import Any
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.graph.dropped import REMADE
-from livingdb.graph.graph import Graph
+from livingdb.graph.graph import Graph, missing_table_error
 from livingdb.graph.names import is_hidden
 from livingdb.tables.identity import recorded_table_id
 from livingdb.tables.index import Version
@@ -33,7 +33,10 @@ _TABLE_MAKERS = ("CreateTable", "Decompose", "JoinTables", "Normalize", "SplitTa
 
 def table_id(graph: Graph, snapshot: SnapshotRow, name: str) -> str:
     """The identity of a table of a snapshot; `NotFound` names the tables there are."""
-    definition = graph.versions.definition(graph.version(snapshot, name))
+    tables = graph.tables(snapshot)
+    if name not in tables:
+        raise missing_table_error(name, tables)
+    definition = graph.versions.definition(graph.versions.require(tables[name]))
     if definition.id is not None:
         return definition.id
     return _known.get((snapshot.address, name)) or _find_in_history(graph, snapshot, name)

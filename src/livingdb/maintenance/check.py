@@ -151,6 +151,8 @@ class Check:
         self.damaged_packs: list[str] = []
         self.trees = Trees(self.store)
         self.versions: dict[Address, VersionRow] = {}
+        self.hollow: set[Address] = set()
+        self.forgotten: set[int] = set()
         self.touches: dict[int, dict[str, Address | None]] = {}
 
     def run(self) -> Report:
@@ -247,17 +249,36 @@ class Check:
     def _check_versions(self) -> None:
         rows = [VersionRow(*values) for values in self._rows(schema.version)]
         self.versions = {row.address: row for row in rows}
+        self.hollow = {Address(values[0]) for values in self._rows(schema.forgotten_version)}
         for row in rows:
             self.report.versions += 1
             where = f"version {short(row.address)}"
             with self.collect_problems(where):
+                if row.address in self.hollow:
+                    self._check_hollow(row, where)
+                    continue
                 self._check_chunk(row.address, where)
                 self._check_version(row, where)
+        for address in self.hollow - set(self.versions):
+            self._report(f"version {short(address)}", "it is forgotten, and not in the index")
+
+    def _check_hollow(self, row: VersionRow, where: str) -> None:
+        """A version whose changes went: what others come from it by is there."""
+        Definition.load(self.store, row.definition)
+        if row.base is None:
+            load_recipe(self.store, row.address)
+            return
+        base = self.versions.get(row.base)
+        if base is None:
+            self._report(where, f"its base {short(row.base)} is not in the index")
+        elif (row.origin, row.depth) != (base.origin, base.depth + 1):
+            self._report(where, "the index has it in the wrong place")
 
     def _check_version(self, row: VersionRow, where: str) -> None:
         recipe = load_recipe(self.store, row.address)
         Definition.load(self.store, row.definition)
-        for address in recipe_chunks(recipe):
+        is_anchored = isinstance(recipe, Change) and recipe.base in self.hollow
+        for address in () if is_anchored else recipe_chunks(recipe):
             self._check_chunk(address, where)
         if isinstance(recipe, Rows):
             if (row.base, row.origin, row.depth, row.changed) != (None, row.address, 0, 0):
@@ -347,6 +368,8 @@ class Check:
             return
         versions, line = self.graph.versions, []
         while row.address != run.since:
+            if row.base in self.hollow:
+                return  # it is all that is left of the changes
             line.append(Version(*row))
             row = self.versions[row.base]  # type: ignore[index]
         merged = versions.merged_line(line[::-1])
@@ -365,6 +388,7 @@ class Check:
     # --- snapshots and names -----------------------------------------------------------------
 
     def _check_snapshots(self) -> None:
+        self.forgotten = {values[0] for values in self._rows(schema.forgotten_snapshot)}
         for name, sequence, version in self._rows(schema.touch):
             self.touches.setdefault(sequence, {})[name] = version
         for row in self.graph.newest_snapshots():
@@ -391,9 +415,12 @@ class Check:
             edge.message,
         ):
             self._report(where, "the index does not say what the snapshot says")
+        is_forgotten = row.sequence in self.forgotten
         for name, version in record.tables.items():
-            if version not in self.versions:
+            if version not in self.versions and not is_forgotten:
                 self._report(where, f"the version of table {name!r} is not in the index")
+            if version in self.hollow and not is_forgotten:
+                self._report(where, f"the rows of table {name!r} were forgotten, and it was not")
         first = parents[row.first] if row.first is not None else None
         depth = 0 if first is None else first.depth + 1
         skip = None if first is None else self.graph.snapshots.ancestor(first, depth & (depth - 1))
@@ -408,7 +435,10 @@ class Check:
         before = {} if first is None else SnapshotRecord.load(self.store, first.address).tables
         after = record.tables
         names = {name for name in {*before, *after} if before.get(name) != after.get(name)}
-        found = self.touches.pop(row.sequence, {})
+        found = self.touches.pop(row.sequence, None)
+        if found is None and row.sequence in self.forgotten:
+            return  # as of a branch that was dropped
+        found = found or {}
         if not names <= set(found) or any(after.get(n) != version for n, version in found.items()):
             self._report(where, "the index names other tables than those it changed")
 

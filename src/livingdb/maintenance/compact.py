@@ -12,19 +12,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select
-
-from livingdb.catalog import schema
 from livingdb.chunks.address import Address
 from livingdb.chunks.repack import RepackReport
 from livingdb.chunks.repack_packs import PackSwap, repack_packs
 from livingdb.graph.graph import Graph, now
-from livingdb.graph.snapshot import SnapshotRecord
 from livingdb.graph.storage.drain_journal import drain_journal, give_back_pages
+from livingdb.maintenance.live_chunks import LiveChunks
 from livingdb.maintenance.projections import drop_unused_projections
-from livingdb.maintenance.reach import Trees, recipe_chunks
+from livingdb.maintenance.reach import Trees
 from livingdb.tables.index import Version
-from livingdb.tables.recipe import Derived, Rows, load_recipe
+from livingdb.tables.recipe import Derived
 from livingdb.tables.thin_keyframes import thin_keyframes
 from livingdb.tables.unique_index import KIND as INDEX_KIND
 from livingdb.trees.nodes import Entries
@@ -146,40 +143,9 @@ def _thin_indexes(graph: Graph, heads: Iterable[Version]) -> int:
 
 def _live_chunks(graph: Graph) -> tuple[set[Address], dict[Address, Address]]:
     """Every chunk something needs, and for tree nodes the older ones they took the place of."""
-    store = graph.store
-    live: set[Address] = set()
-    for row in graph.newest_snapshots():
-        live.add(row.address)
-        shared = SnapshotRecord.load(store, row.address).map.shared
-        if shared is not None:
-            live.add(shared)
-    trees = Trees(store, graph.versions.cache)
-    roots: list[tuple[int, Address, Address]] = []
-    with graph.catalog.engine.connect() as connection:
-        rows = connection.execute(
-            select(schema.version.c.address, schema.version.c.definition, schema.version.c.depth)
-        ).all()
-    definitions: dict[Address, tuple[Address, int]] = {}
-    for address, definition, depth in rows:
-        recipe = load_recipe(store, Address(address))
-        live.update((Address(address), Address(definition)))
-        live.update(recipe_chunks(recipe))
-        definitions[Address(address)] = (Address(definition), depth)
-        if isinstance(recipe, Rows):
-            roots.append((depth, Address(definition), recipe.root))
-    for run in graph.catalog.versions.runs():
-        live.add(run.change)
-        live.update(recipe_chunks(load_recipe(store, run.change)))
-    for version, root, layout in graph.catalog.versions.materializations():
-        if version in definitions:  # else it came meanwhile, and nothing is going to be swapped
-            definition, depth = definitions[version]
-            if layout is not None:
-                live.add(layout)
-                definition = layout
-            roots.append((depth, definition, root))
-    for _, definition, root in sorted(roots, key=lambda item: item[0]):
-        live.update(trees.walk(definition, root))
-    return live, _older_leaves(graph, sorted(roots, key=lambda item: item[0]))
+    live = LiveChunks(graph)
+    live.find_new()
+    return live.addresses, _older_leaves(graph, live.trees)
 
 
 def _older_leaves(

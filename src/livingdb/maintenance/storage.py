@@ -12,6 +12,7 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.storage.projection_files import ProjectionFiles
 from livingdb.maintenance.reach import Trees, recipe_chunks, recipe_inputs
 from livingdb.tables.index import Version
+from livingdb.tables.recipe import load_recipe
 
 __all__ = ["Storage", "Weight", "measure_storage"]
 
@@ -128,9 +129,15 @@ class _Scales:
                 found |= self.version(versions.require(address))
         while version.address != nearest.address:
             found.add(version.address)
-            found.update(recipe_chunks(versions.recipe(version)))
+            (part,) = self._graph.index.line(version, 0, 1)
             assert version.base is not None
-            version = versions.require(version.base)
+            is_anchored = part.run is not None and self._graph.index.is_hollow(version.base)
+            recipe = part.recipe if is_anchored else version.address
+            found.add(recipe)
+            found.update(recipe_chunks(load_recipe(self._graph.store, recipe)))
+            below = versions.version_below(version)
+            assert below is not None
+            version = below
         found.add(nearest.address)
         return found
 

@@ -110,6 +110,14 @@ class VersionIndex(Protocol):
         """Remember the run to a version."""
         ...
 
+    def has_hollow(self) -> bool:
+        """Whether there may be a version that is hollow."""
+        ...
+
+    def is_hollow(self, version: Address) -> bool:
+        """Whether the changes of a version are gone for good; it is still what others come from."""
+        ...
+
     def set_rows(self, version: Address, rows: int) -> None:
         """Remember a row count found later."""
         ...
@@ -206,6 +214,14 @@ class MemoryIndex:
     def put_run(self, run: Run) -> None:
         """See `VersionIndex.put_run`."""
         self._runs[run.version] = run
+
+    def has_hollow(self) -> bool:
+        """See `VersionIndex.has_hollow`."""
+        return False
+
+    def is_hollow(self, version: Address) -> bool:
+        """See `VersionIndex.is_hollow`; here nothing is ever taken away."""
+        return False
 
     def set_rows(self, version: Address, rows: int) -> None:
         """See `VersionIndex.set_rows`."""

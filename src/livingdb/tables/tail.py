@@ -100,9 +100,19 @@ class Tails:
     def _parts(self, depth: int, version: Version) -> list[Delta]:
         """Deltas that together cover the changes after `depth`, oldest first."""
         line = self._index.line(version, depth, _FEW)
-        if self._at(line[-1].since).depth > depth:
+        below = self._at(line[-1].since)
+        if below.depth > depth and self._index.has_hollow():  # and a span may go through them
+            return [*self._parts(depth, below), merge_deltas(self._deltas(line[::-1]))]
+        if below.depth > depth:
             return self._pieces(depth, version)
         return self._deltas(line[::-1])
+
+    def forget_all(self) -> None:
+        """Remember nothing: versions that lines went through may be hollow by now."""
+        with self._lock:
+            self._kept.clear()
+            self._newest.clear()
+            self._rows = 0
 
     def _pieces(self, depth: int, version: Version) -> list[Delta]:
         """Spans and deltas that together cover the changes after `depth`, oldest first."""

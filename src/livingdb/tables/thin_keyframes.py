@@ -30,8 +30,7 @@ def thin_keyframes(
     kept = frames[0]
     for middle, oldest in pairwise(frames[1:]):
         is_near = head.changed - oldest.changed <= 2 * (head.changed - kept.changed)
-        if is_near and middle.address not in keep:
-            versions.evict(middle)
+        if is_near and middle.address not in keep and versions.evict(middle):
             evicted.append(middle)
         else:
             kept = middle
@@ -44,7 +43,6 @@ def _keyframes(versions: Versions, head: Version) -> list[Version]:
     frame = versions.nearest_stored(head)
     while frame is not None:
         frames.append(frame)
-        frame = (
-            None if frame.base is None else versions.nearest_stored(versions.require(frame.base))
-        )
+        below = versions.version_below(frame)
+        frame = None if below is None else versions.nearest_stored(below)
     return frames

@@ -14,11 +14,11 @@ from itertools import islice
 
 import pyarrow as pa
 
-from livingdb.chunks.address import Address
+from livingdb.chunks.address import Address, short
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.near_chunks import NearChunks
 from livingdb.chunks.store import ChunkReader, ChunkStore, StoredChunk
-from livingdb.errors import Unsupported
+from livingdb.errors import Forgotten, Unsupported
 from livingdb.tables.classify import classify
 from livingdb.tables.evaluator import Evaluator
 from livingdb.tables.index import (
@@ -129,6 +129,7 @@ class Versions:
         self, base: Version, changes: Delta, sink: Sink, counts: Counts | None = None
     ) -> Version:
         """A version that is `base` with the changes made; `counts` if the caller knows them."""
+        self.check_kept(base)
         schema = self._definition(base.definition).schema
         recipe = store_delta(schema, changes, base.address, counts, sink, self._encoder)
         stored = recipe.to_chunk()
@@ -154,17 +155,28 @@ class Versions:
     def is_run_due(self, version: Version) -> bool:
         """Whether a version is to have a run, and has none: who made it had too much to read."""
         start = self._run_start(version)
-        return start is not None and self.index.line(version, start, 1)[0].run is None
+        if start is None or self.index.line(version, start, 1)[0].run is not None:
+            return False
+        if not self.index.has_hollow():
+            return True
+        return not self.index.is_hollow(ancestor_at(self.index, version, start).address)
 
     def make_run(self, version: Version, sink: Sink) -> Run | None:
         """The run that a version is to have, if it is worth it; its chunks go to the sink."""
         start = self._run_start(version)
         since = None if start is None else ancestor_at(self.index, version, start)
-        if since is None or not is_run_worth(since, version):
+        if since is None or self.index.is_hollow(since.address):
+            return None
+        if not is_run_worth(since, version):
             return None
         merged = self._tails.since(since.depth, version)
         stored = self.merged_change(since, merged, sink)
         self._tails.remember(stored.address, merged)
+        return Run(version.address, since.address, since.depth, stored.address)
+
+    def anchor(self, since: Version, version: Version, sink: Sink) -> Run:
+        """The run to a version from any that it comes from; its chunks go to the sink."""
+        stored = self.merged_change(since, self._tails.since(since.depth, version), sink)
         return Run(version.address, since.address, since.depth, stored.address)
 
     def merged_change(self, since: Version, merged: Delta, sink: Sink) -> StoredChunk:
@@ -200,6 +212,8 @@ class Versions:
 
     def derive(self, recipe: Derived, sink: Sink) -> Version:
         """A version whose rows an evaluator finds when they are first read."""
+        for text in recipe.data.get("inputs", {}).values():
+            self.check_kept(self.require(Address(bytes.fromhex(text))))
         stored = recipe.to_chunk()
         sink(stored)
         definition = self._evaluator(recipe).definition(recipe)
@@ -295,6 +309,7 @@ class Versions:
         Rows that can be found as they are read are: nothing is materialized for them.  `counts` is
         told how they are read.
         """
+        self.check_kept(version)
         kept = self.nearest_stored(version)
         mapped = None if kept is not None else self._mapped(version.origin)
         if mapped is not None:
@@ -322,6 +337,7 @@ class Versions:
 
     def tree_rows(self, version: Version) -> RowSet:
         """The rows of a version as a stored tree and the tail over it."""
+        self.check_kept(version)
         return self._rows_over(self.nearest(version), version)
 
     def _rows_over(
@@ -370,6 +386,8 @@ class Versions:
 
     def tail_since(self, old: Version, new: Version) -> Delta:
         """The merged changes that made `new` of `old`, which it comes from and is not."""
+        self.check_kept(old)
+        self.check_kept(new)
         return self._tails.tail(old, new)
 
     def merged_line(self, line: Sequence[Version]) -> Delta:
@@ -377,8 +395,21 @@ class Versions:
         return self._tails.merge([Stretch(version) for version in line])
 
     def delta(self, version: Version) -> Delta:
-        """The changes that made a version of its base."""
+        """The changes that made a version of its base; `Forgotten` if these are gone."""
+        if version.base is not None and self.index.is_hollow(version.base):
+            raise _forgotten(version, "the changes that made it are merged with earlier ones")
+        self.check_kept(version)
         return self._tails.delta(version)
+
+    def check_kept(self, version: Version) -> None:
+        """`Forgotten` if the rows of a version are gone for good."""
+        if self.index.is_hollow(version.address):
+            raise _forgotten(version, "retention took its rows")
+
+    def forget_cut_lines(self) -> None:
+        """Snapshots were forgotten: what is remembered of lines may lead through them."""
+        self._tails.forget_all()
+        self._mapped.cache_clear()
 
     def require(self, address: Address) -> Version:
         """The version with this address; `Corruption` if the index does not have it."""
@@ -401,7 +432,9 @@ class Versions:
         is_kept = self.index.tree(recorded.address) is not None
         floor = recorded.depth if is_kept else -1
         nearby = self.index.materialized_versions(version.origin, floor, version.depth)
-        for candidate in islice(nearby, _NEARBY):
+        # The keyframes on record may all be gone where history was cut: then one nearby is there.
+        is_cut = not is_kept and self.index.is_hollow(version.origin)
+        for candidate in nearby if is_cut else islice(nearby, _NEARBY):
             if ancestor_at(self.index, version, candidate.depth).address == candidate.address:
                 return candidate
         return recorded if is_kept else self._nearest_keyframe(recorded)
@@ -419,6 +452,7 @@ class Versions:
         recipe = self._origin_recipe(origin.address)
         if not isinstance(recipe, Rows):
             return None
+        self.check_kept(origin)
         self.index.materialize(origin.address, Tree(recipe.root))
         return origin
 
@@ -519,6 +553,15 @@ class Versions:
             return False
         return self.count(near) <= FOLD_FLOOR_ROWS
 
+    def version_below(self, version: Version) -> Version | None:
+        """The version that another one is reached from; None: none is, or history was cut there."""
+        if version.base is None:
+            return None
+        if not self.index.is_hollow(version.base):
+            return self.require(version.base)
+        run = self.index.line(version, 0, 1)[0].run
+        return None if run is None else self.require(run.since)
+
     def fold(self, version: Version, sink: Sink) -> Address:
         """Materialize the version in the layout in force; its root.
 
@@ -558,6 +601,8 @@ class Versions:
         """Forget the tree of a version; refused (False) where it is the data itself."""
         if version.base is None and isinstance(self.recipe(version), Rows):
             return False
+        if self.version_below(version) is None and self.index.is_hollow(version.origin):
+            return False
         self.index.evict(version.address)
         return True
 
@@ -572,6 +617,10 @@ def _build(rows: RowSet, forest: Forest, sink: Sink) -> Address:
     """The root of a tree that is built of rows, whatever they lie in."""
     names = [column.name for column in rows.schema.stored_columns]
     return forest.build((batch.columns for batch in rows.batches(names)), sink)
+
+
+def _forgotten(version: Version, why: str) -> Forgotten:
+    return Forgotten(f"version {short(version.address)} of a table cannot be read: {why}")
 
 
 def _weight(keyframe: Version, version: Version) -> int:

@@ -104,7 +104,7 @@ def test_the_log_of_a_branch_that_was_dropped_is_no_damage(
     catalog: Catalog, branch: BranchRow
 ) -> None:
     with catalog.write() as connection:
-        catalog.branches.drop(connection, branch)
+        catalog.branches.drop(connection, branch, 1)
     assert fresh(catalog).log(branch) == []
 
 

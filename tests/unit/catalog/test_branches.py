@@ -229,7 +229,7 @@ def test_a_dropped_branch_takes_its_log_along_and_its_number_is_not_used_again(
 ) -> None:
     gone = add_branch(catalog, "dev", line[0])
     with catalog.write() as connection:
-        catalog.branches.drop(connection, gone)
+        catalog.branches.drop(connection, gone, 1)
     assert catalog.branches.find("dev") is None
     assert catalog.branches.log(gone) == []
     assert not move(catalog, gone, line[1], 20)

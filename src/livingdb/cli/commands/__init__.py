@@ -38,6 +38,7 @@ COMMANDS = (
     "compact",
     "backup",
     "restore",
+    "gc",
     "demo",
     "bench",
     "completion",
@@ -111,6 +112,8 @@ def command(name: str) -> Any:  # noqa: PLR0912, PLR0915
             from livingdb.cli.commands.backup import backup as found
         case "restore":
             from livingdb.cli.commands.restore import restore as found
+        case "gc":
+            from livingdb.cli.commands.gc import gc as found
         case "demo":
             from livingdb.cli.commands.demo import demo as found
         case "bench":

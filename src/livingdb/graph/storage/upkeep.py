@@ -71,6 +71,8 @@ class Upkeep:
         for built in waiting:
             is_open = graph.index.is_open(built.anchor.address)
             is_gone = not is_open and graph.index.get(built.anchor.address) is None
+            # One that was made before chunks were dropped may be built upon them.
+            is_gone = is_gone or not graph.index.is_cached(built.version.address)
             if is_gone or (not is_open and self._save_index(built)):
                 graph.scratch().drop(built.chunks)
                 graph.index.forget_tree(built.version.address)

@@ -33,6 +33,10 @@ class CatalogIndex:
         self._rows = catalog.versions
         self._layout_rows = catalog.table_layouts
         self._layouts: dict[str, TableLayout] | None = None
+        self._forgotten = catalog.forgotten
+        self._hollow: dict[Address, bool] = {}
+        self._forgotten_count: int | None = None
+        """How many snapshots were forgotten when that was last asked."""
         self._known: OrderedDict[Address, Version] = OrderedDict()
         self._trees: dict[Address, Tree | None] = {}
         self._frames: dict[Address, list[Version]] = {}
@@ -64,12 +68,11 @@ class CatalogIndex:
         found: list[Stretch] = []
         while version.depth > depth and len(found) < most:
             address = version.address
+            if address not in self._runs and address not in self._unsaved:
+                self._read_line(address, depth, most - len(found))
             run = self._unsaved_runs.get(address) or self._runs.get(address)
             found.append(Stretch(version, run if run is not None and run.depth >= depth else None))
-            below = found[-1].since
-            if below is not None and below not in self._runs and below not in self._unsaved:
-                self._read_line(below, depth, most - len(found))
-            version = require(self, below)
+            version = require(self, found[-1].since)
         return found
 
     def _read_line(self, version: Address, depth: int, most: int) -> None:
@@ -78,10 +81,29 @@ class CatalogIndex:
             known = self._known.get(row.address) or self._keep(_version(row))
             self._runs[known.address] = None if run is None else Run(*run)
 
+    def is_hollow(self, version: Address) -> bool:
+        """See `VersionIndex.is_hollow`; what is made again, with all its changes, is not."""
+        if not self.has_hollow() or version in self._unsaved:
+            return False
+        return self._was_hollow(version)
+
+    def _was_hollow(self, version: Address) -> bool:
+        known = self._hollow.get(version)
+        if known is None:
+            known = self._hollow[version] = self._forgotten.is_hollow(version)
+        return known
+
+    def has_hollow(self) -> bool:
+        """See `VersionIndex.has_hollow`."""
+        if self._forgotten_count is None:
+            self._forgotten_count = self._forgotten.count()
+        return self._forgotten_count > 0
+
     def put(self, version: Version) -> None:
         """See `VersionIndex.put`; written by `save`."""
+        is_again = self.has_hollow() and self._was_hollow(version.address)
         with self._lock:
-            if version.address not in self._known:
+            if is_again or version.address not in self._known:
                 self._unsaved[version.address] = version
                 self._makers.setdefault(version.address, set()).add(get_ident())
 
@@ -211,6 +233,10 @@ class CatalogIndex:
             trees = {a: t for a, t in self._unsaved_trees.items() if a not in self._cached}
             made = [(v, trees[v.address]) for v in wanted if v.address in trees]
             runs = [self._unsaved_runs.get(version.address) for version in wanted]
+            again = [v.address for v in wanted if v.address in self._unsaved]
+        again = [address for address in again if self.has_hollow() and self._was_hollow(address)]
+        if again:  # with all that they are made of
+            self._forgotten.remove_versions(connection, again)
         self._rows.add(connection, [_row(version) for version in wanted])
         self._rows.add_runs(connection, [_run_row(run) for run in runs if run is not None])
         rows = [(_row(v), TreeRow(v.address, tree.root, tree.layout)) for v, tree in made]
@@ -220,6 +246,7 @@ class CatalogIndex:
         """The transaction that saved them has committed."""
         with self._lock:
             for version in versions:
+                self._hollow.pop(version.address, None)
                 if version.address in self._unsaved:
                     self._runs[version.address] = self._unsaved_runs.pop(version.address, None)
                 self._keep(self._unsaved.pop(version.address, version))
@@ -253,18 +280,27 @@ class CatalogIndex:
         with self._lock:
             self._drop_tree(version)
 
-    def refresh(self) -> None:
-        """Ask the catalog anew what is materialized, and which layouts tables have.
+    def refresh(self) -> bool:
+        """Ask the catalog anew what there is, what is materialized, laid out and hollow.
 
-        Trees that were made for reading only may have gone with what was dropped.
+        Trees that were made for reading only may have gone with what was dropped.  Whether
+        snapshots were forgotten since that was last asked.
         """
+        count = self._forgotten.count()
+        is_cut = count != self._forgotten_count
         with self._lock:
+            if is_cut:
+                self._known.clear()
+                self._runs.clear()
+                self._hollow.clear()
+                self._forgotten_count = count
             for version in [v for v in self._unsaved_trees if v not in self._unsaved]:
                 self._drop_tree(version)
             self._trees.clear()
             self._frames.clear()
             self._layouts = None
             self._age += 1
+        return is_cut
 
     def _drop_tree(self, version: Address) -> None:
         self._unsaved_trees.pop(version, None)

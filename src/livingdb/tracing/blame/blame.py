@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,13 @@ from livingdb.tables import ingest
 from livingdb.tables.batches import flat
 from livingdb.tables.free_names import free_names
 from livingdb.tracing.blame.row_blame import RowBlame
+from livingdb.tracing.blame.version_stretches import is_exact
 from livingdb.trees.keys import KeyArray
 
-__all__ = ["blame", "history"]
+__all__ = ["AT_OR_BEFORE", "blame", "history"]
+
+AT_OR_BEFORE = "at or before: what came between was forgotten"
+"""The message of a change that one of several snapshots made, of which the last is kept."""
 
 
 def blame(graph: Graph, head: SnapshotRow, table: str, key: object, columns: bool) -> pa.Table:
@@ -56,7 +61,8 @@ def blame(graph: Graph, head: SnapshotRow, table: str, key: object, columns: boo
     came = any(who.via.any() for who in found.values())
     message_filter = MessageFilter(graph, head)
     parts = [
-        _blame_table(message_filter, graph, named, who, name, came) for name, who in found.items()
+        _blame_table(message_filter, graph, table, named, who, name, came)
+        for name, who in found.items()
     ]
     return pa.concat_tables(parts)
 
@@ -115,7 +121,7 @@ def history(graph: Graph, head: SnapshotRow, table: str, key: object) -> pa.Tabl
     rows_told = MessageFilter(graph, head).rows(
         graph.snapshots.get_many([event.snapshot for event in events]).values()
     )
-    found = {row.sequence: row for row in rows_told}
+    found = {row.sequence: _hedged(graph, row, table) for row in rows_told}
     fields = [column.field.with_nullable(True) for column in schema.visible_columns]
     parts = []
     for event in events:
@@ -132,6 +138,13 @@ def history(graph: Graph, head: SnapshotRow, table: str, key: object) -> pa.Tabl
     return pa.concat_tables(parts) if parts else _history_schema(fields).empty_table()
 
 
+def _hedged(graph: Graph, row: SnapshotRow, table: str) -> SnapshotRow:
+    """A snapshot as it is told; where history was cut before it, who did it is not known."""
+    if is_exact(graph, row, table):
+        return row
+    return replace(row, author="", message=AT_OR_BEFORE)
+
+
 def _key_rows(key: object) -> object:
     """A key as a user gives it (a value, or a tuple), as a list of one key."""
     return [tuple(key)] if isinstance(key, (tuple, list)) else [key]
@@ -140,6 +153,7 @@ def _key_rows(key: object) -> object:
 def _blame_table(
     message_filter: MessageFilter,
     graph: Graph,
+    table: str,
     keys: Mapping[str, pa.Array],
     blamed: RowBlame,
     column: str | None,
@@ -147,7 +161,8 @@ def _blame_table(
 ) -> pa.Table:
     numbers, places = np.unique(blamed.who, return_inverse=True)
     found = graph.snapshots.get_many(numbers.tolist())
-    about = snapshot_columns(message_filter.rows(found[number] for number in numbers.tolist()))
+    rows = message_filter.rows(found[number] for number in numbers.tolist())
+    about = snapshot_columns([_hedged(graph, row, table) for row in rows])
     taken = pa.array(places)
     told: dict[str, pa.Array] = {}
     if column is not None:

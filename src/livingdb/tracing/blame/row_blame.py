@@ -7,6 +7,7 @@ snapshot has from elsewhere, as schema changes, syncs and views do, is passed on
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.errors import Forgotten
 from livingdb.graph.diff import diff_versions, lookup_diff
 from livingdb.graph.graph import Graph
 from livingdb.tables.index import Version
@@ -91,9 +93,10 @@ def blame(
             if row.others:
                 _blame_merge(graph, row, table, keys, mine, blamed, column, passes_on)
             elif passes_on is not None and row.kind != "transaction":
-                passed = passes_on(row, table, keys[mine], column)
-                if passed is not None:
-                    blamed.put(mine, passed)
+                with suppress(Forgotten):  # as far as what it came from is kept
+                    passed = passes_on(row, table, keys[mine], column)
+                    if passed is not None:
+                        blamed.put(mine, passed)
     return blamed
 
 
@@ -163,6 +166,8 @@ def _blame_merge(
     """
     version = graph.version(row, table)
     for parent in (graph.snapshots.at(number) for number in (*row.others, row.first or 0)):
+        if graph.forgotten.find(parent) is not None:
+            continue
         theirs = graph.find_version(parent, table)
         is_first = parent.sequence == row.first
         if theirs is None or not len(mine):

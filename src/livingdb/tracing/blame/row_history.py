@@ -103,7 +103,9 @@ def _collect(
 
 
 def _has_same_schema(graph: Graph, row: SnapshotRow, parent: SnapshotRow, table: str) -> bool:
-    """Whether a table has the same schema in two snapshots."""
+    """Whether a table has the same schema in two snapshots, and both their rows."""
+    if graph.forgotten.find(parent) is not None:
+        return False
     theirs = graph.find_version(parent, table)
     return theirs is not None and graph.versions.is_alike(theirs, graph.version(row, table))
 
@@ -193,7 +195,8 @@ def history_through_changes(
     if since is None or since.first is None:
         return found.events
     older = graph.snapshots.at(since.first)
-    way = _row_lenses(graph, since, older, table)
+    is_cut = graph.forgotten.find(older) is not None
+    way = None if is_cut else _row_lenses(graph, since, older, table)
     if way is None:
         return row_history(graph, head, table, keys, whole=True).events
     name, lenses = way

@@ -11,7 +11,7 @@ from livingdb.graph.ancestry import first_parents
 from livingdb.graph.graph import Graph
 from livingdb.tables.index import Version
 
-__all__ = ["Stretch", "changing_snapshots", "stretches"]
+__all__ = ["Stretch", "changing_snapshots", "is_exact", "stretches"]
 
 _STRETCH = 256
 
@@ -32,20 +32,39 @@ class Stretch:
 def changing_snapshots(
     graph: Graph, head: SnapshotRow, table: str
 ) -> Iterator[tuple[int, Address | None]]:
-    """Snapshots of the first-parent line that changed the table, newest first."""
+    """Snapshots of the first-parent line that changed the table, newest first.
+
+    What forgotten ones changed is told of the next kept one: there, or before, it came about.
+    """
     graph.catalog.touches.verify()
     line = first_parents(graph.snapshots, head)
-    window: set[int] = set()
-    high = head.sequence
+    window: dict[int, int] = {}
+    high = told = head.sequence
+    last = 0
     for row in line:
-        window.add(row.sequence)
+        if graph.forgotten.find(row) is None:
+            told = row.sequence
+        window[row.sequence] = told
         if len(window) >= 4 * _STRETCH or row.first is None:
             low = row.sequence
             for sequence, version in graph.catalog.touches.changes_between(table, low, high):
-                if sequence in window:
-                    yield sequence, version
+                if sequence in window and window[sequence] != last:
+                    last = window[sequence]
+                    yield last, version
             window.clear()
             high = low - 1
+
+
+def is_exact(graph: Graph, row: SnapshotRow, table: str) -> bool:
+    """Whether a snapshot itself made the change of a table that is told of it, and alone."""
+    cut: set[int] = set()
+    for older in first_parents(graph.snapshots, row):
+        if older.sequence != row.sequence and graph.forgotten.find(older) is None:
+            break
+        cut.add(older.sequence)
+    cut.discard(row.sequence)
+    changes = graph.catalog.touches.changes_between(table, min(cut), row.sequence) if cut else []
+    return not any(number in cut for number, _ in changes)
 
 
 def stretches(graph: Graph, head: SnapshotRow, table: str) -> Iterator[Stretch]:

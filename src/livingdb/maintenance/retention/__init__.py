@@ -1,0 +1,1 @@
+"""Retention at work: what keeps what, what goes, and how it goes."""

@@ -1,0 +1,165 @@
+"""History as retention sees it: all snapshots and names of a database at one moment, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from livingdb.catalog import schema
+from livingdb.catalog.branch_log import is_movement, lines
+from livingdb.catalog.branches import EPOCH, BranchRow, TagRow
+from livingdb.catalog.dropped_branches import DroppedBranchRow
+from livingdb.catalog.forgotten import ForgottenRow
+from livingdb.catalog.ids import BranchId
+from livingdb.catalog.leases import LeaseRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.catalog.versions import VersionRow
+from livingdb.chunks.address import Address
+from livingdb.derivation.view import KIND as VIEW
+from livingdb.graph.graph import Graph
+from livingdb.graph.names import is_hidden
+from livingdb.graph.retention import Retention
+
+__all__ = ["History", "Stop"]
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Where a branch stood, and until when; None: it still does."""
+
+    snapshot: int
+    until: int | None
+
+
+@dataclass(frozen=True)
+class History:
+    """The snapshots by number, in ascending order, and what names them."""
+
+    graph: Graph
+    policy: Retention
+    moment: int
+    epoch: str | None
+    rows: dict[int, SnapshotRow]
+    branches: list[BranchRow]
+    stops: dict[int, list[Stop]]
+    """Where each branch stood, by its number, the oldest first."""
+    tags: list[TagRow]
+    dropped: list[DroppedBranchRow]
+    syncs: Sequence[SyncRow]
+    leases: list[LeaseRow]
+    forgotten: dict[int, ForgottenRow]
+    touches: dict[int, dict[str, Address | None]]
+    """The tables that each snapshot changed, and to which versions (None: dropped)."""
+    versions: dict[Address, VersionRow]
+    trees: set[Address]
+    """The versions that are materialized."""
+    hollow: set[Address]
+
+    @classmethod
+    def read(cls, graph: Graph, policy: Retention, moment: int) -> History:
+        """History as it is now."""
+        graph.branches.follow()
+        with graph.in_one_transaction() as now:
+            catalog = now.catalog
+            rows = {row.sequence: row for row in catalog.snapshots.newest_first()}
+            return cls(
+                graph,
+                policy,
+                moment,
+                catalog.meta(EPOCH),
+                dict(sorted(rows.items())),
+                catalog.branches.all(),
+                _stops(now),
+                catalog.branches.tags(),
+                catalog.dropped_branches.all(),
+                catalog.syncs.all(),
+                catalog.leases.all(),
+                catalog.forgotten.snapshots(),
+                _touches(now),
+                {row.address: row for row in catalog.versions.all()},
+                {tree.version for tree in catalog.versions.materializations()},
+                catalog.forgotten.versions(),
+            )
+
+    @cached_property
+    def by_address(self) -> dict[Address, int]:
+        """The numbers of snapshots by their addresses."""
+        return {row.address: number for number, row in self.rows.items()}
+
+    @property
+    def newest(self) -> int:
+        """The greatest number."""
+        return next(reversed(self.rows), 0)
+
+    def first_parents(self, sequence: int) -> Iterator[SnapshotRow]:
+        """A snapshot, its first parent, and so on."""
+        at: int | None = sequence
+        while at is not None:
+            row = self.rows[at]
+            yield row
+            at = row.first
+
+    def ancestors(self, starts: Iterable[int]) -> set[int]:
+        """Some snapshots and all that they come from."""
+        found = set(starts)
+        waiting = list(found)
+        while waiting:
+            for parent in self.rows[waiting.pop()].parents:
+                if parent not in found:
+                    found.add(parent)
+                    waiting.append(parent)
+        return found
+
+    def policy_of(self, branch: BranchId, name: str) -> Retention:
+        """The policy of a branch; a derived object without one has that of its source."""
+        own = self.policy.of_branch(name)
+        names = self._names
+        seen = {branch}
+        while own is None and branch in self._sources:
+            branch = self._sources[branch]
+            if branch in seen or branch not in names:
+                break
+            seen.add(branch)
+            own = self.policy.of_branch(names[branch])
+        return self.policy if own is None else own
+
+    @cached_property
+    def _names(self) -> dict[BranchId, str]:
+        return {row.id: row.name for row in self.branches}
+
+    @cached_property
+    def _sources(self) -> dict[BranchId, BranchId]:
+        """For derived objects, and for what is hidden between syncs, where they come from."""
+        names = self._names
+        return {
+            sync.target: sync.sources[0]
+            for sync in self.syncs
+            if sync.sources and (sync.kind == VIEW or is_hidden(names.get(sync.target, "")))
+        }
+
+
+def _touches(graph: Graph) -> dict[int, dict[str, Address | None]]:
+    found: dict[int, dict[str, Address | None]] = {}
+    for name, sequence, version in graph.catalog.touches.all():
+        found.setdefault(sequence, {})[name] = version
+    return found
+
+
+def _stops(graph: Graph) -> dict[int, list[Stop]]:
+    """Where every branch stood, by number."""
+    log = schema.branch_log.c
+    ordered = lines.every.order_by(log.branch, log.position)
+    found: dict[int, list[Stop]] = {}
+    before: dict[int, int] = {}
+    for line in graph.catalog.queries.all(ordered):
+        if not is_movement(line):
+            continue
+        row = lines.named(line)
+        known = found.setdefault(row["branch"], [])
+        if row["branch"] in before:
+            known[-1] = Stop(before[row["branch"]], row["time"])
+        known.append(Stop(row["snapshot"], None))
+        before[row["branch"]] = row["snapshot"]
+    return found

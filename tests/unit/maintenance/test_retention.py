@@ -1,0 +1,325 @@
+"""Retention: what goes, what keeps the rest, and what is told of what went."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.clock import NOON, Clock, stopped
+
+import livingdb
+from livingdb import Database, Forgotten, InvalidData, Retention
+from livingdb.maintenance.retention.collect import collect_garbage
+from livingdb.maintenance.retention.keepers import FOLLOWERS, KEEPERS
+
+NEWEST = Retention(snapshots=1, dropped_days=0, grace_seconds=0)
+HOUR = 3_600.0
+
+
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    with stopped(NOON) as found:
+        yield found
+
+
+@pytest.fixture
+def db(tmp_path: Path, clock: Clock) -> Iterator[Database]:
+    """A table of 400 rows, and twenty commits, six hours apart."""
+    with livingdb.create(tmp_path / "db", author="ann", engine="embedded") as made:
+        main = made.branch("main")
+        main.create_table("t", {"id": "bigint", "v": "string"}, key="id")
+        main.insert("t", {"id": range(400), "v": [f"row {n}" for n in range(400)]})
+        for step in range(20):
+            clock.go_on(6 * HOUR)
+            main.upsert("t", {"id": [step, step + 1], "v": [f"step {step}", f"then {step}"]})
+        yield made
+
+
+def moment(clock: Clock) -> int:
+    return clock.time_ns() // 1000
+
+
+def collect(db: Database, clock: Clock, policy: Retention, dry_run: bool = False) -> object:
+    return collect_garbage(db._graph, policy, dry_run, moment(clock))
+
+
+def rows(snapshot: livingdb.Snapshot) -> dict[str, pa.Table]:
+    return {name: snapshot.table(name).to_arrow() for name in snapshot.tables()}
+
+
+def history(db: Database) -> dict[str, dict[str, pa.Table]]:
+    return {snapshot.id: rows(snapshot) for snapshot in db.snapshots()}
+
+
+def check_cut(db: Database, before: dict[str, dict[str, pa.Table]]) -> list[str]:
+    """Everything that is kept reads as before, the rest is forgotten; the ids that are kept."""
+    kept = []
+    for snapshot in db.snapshots():
+        if db._graph.forgotten.find(snapshot._row) is None:
+            assert rows(snapshot) == before[snapshot.id]
+            kept.append(snapshot.id)
+            continue
+        assert snapshot.edge.author == "ann"
+        for name in snapshot.tables():
+            with pytest.raises(Forgotten, match="policy"):
+                snapshot.table(name)
+    assert db.check().problems == []
+    return kept
+
+
+# --- policies -------------------------------------------------------------------------------
+
+
+def test_without_a_policy_everything_is_kept(db: Database, clock: Clock) -> None:
+    before = history(db)
+    assert db.retention == Retention()
+    assert str(db.retention) == "keep everything"
+    assert str(db.collect_garbage()) == "nothing goes: the policy keeps everything"
+    assert check_cut(db, before) == list(before)
+
+
+def test_a_policy_is_kept_with_the_database(db: Database) -> None:
+    agents = Retention(days=2, drop_idle=True)
+    policy = Retention(
+        days=30,
+        thin="daily",
+        thin_days=365,
+        branches={"agent/*": agents},
+        tags={"v*": "2027-01-01"},
+    )
+    db.retention = policy
+    with livingdb.open(db.name) as other:
+        assert other.retention == policy
+    assert policy.lines() == [
+        "branches: keep everything for 30 days, then one per day for 365 days, then nothing",
+        "branches agent/*: keep everything for 2 days, then nothing; dropped after 2 days without "
+        "a write",
+        "tags v*: until 2027-01-01",
+        "other tags: for ever",
+        "dropped branches: for 7 days",
+    ]
+    db.retention = None
+    assert db.retention == Retention()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"days": -1},
+        {"snapshots": 0},
+        {"thin": "yearly"},
+        {"thin_days": 3},
+        {"drop_idle": True},
+        {"tags": {"v*": "soon"}},
+        {"branches": {"a": Retention(days=1, tags={"x": "2027-01-01"})}},
+    ],
+)
+def test_what_is_no_policy(given: dict[str, object]) -> None:
+    with pytest.raises(livingdb.LivingDBError):
+        Retention(**given)  # type: ignore[arg-type]
+
+
+def test_days_and_then_nothing(db: Database, clock: Clock) -> None:
+    before = history(db)
+    foretold = collect(db, clock, Retention(days=1, grace_seconds=0), dry_run=True)
+    assert check_cut(db, before) == list(before)
+    done = collect(db, clock, Retention(days=1, grace_seconds=0))
+    assert done.snapshots == foretold.snapshots  # type: ignore[attr-defined]
+    assert done.after_bytes < done.before_bytes  # type: ignore[attr-defined]
+    kept = check_cut(db, before)
+    assert kept == [snapshot.id for snapshot in db.branch("main").log()[:5]]
+    assert not collect(db, clock, Retention(days=1, grace_seconds=0)).snapshots  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("thin", "count"), [("hourly", 21), ("daily", 6), ("weekly", 1)])
+def test_thinned(db: Database, clock: Clock, thin: str, count: int) -> None:
+    """The last one of each hour, day or week stays: the commits are six hours apart."""
+    before = history(db)
+    collect(db, clock, Retention(thin=thin, grace_seconds=0))
+    kept = check_cut(db, before)
+    assert len(kept) == count
+
+
+def test_thinned_and_then_nothing(db: Database, clock: Clock) -> None:
+    before = history(db)
+    collect(db, clock, Retention(snapshots=2, thin="daily", thin_days=2, grace_seconds=0))
+    assert len(check_cut(db, before)) == 4
+
+
+# --- what keeps what ------------------------------------------------------------------------
+
+
+def test_tags_leases_and_merge_bases(db: Database, clock: Clock) -> None:
+    before = history(db)
+    line = [snapshot.id for snapshot in db.branch("main").log()]
+    db.tag("v1", "main~3")
+    db.tag("x1", "main~4")
+    base = db.at("main~9")
+    base.clone("dev")
+    db.branch("dev").upsert("t", {"id": [900], "v": ["dev"]})
+    before |= history(db)
+    policy = replace(NEWEST, tags={"x*": "2020-01-01"})
+    with db._graph.leases.hold(db.at("main~6").sequence, "a reader"):
+        told = db.collect_garbage(policy, dry_run=True)
+        why = {at: [(link.kind, link.by) for link in told.why(line[at])] for at in (0, 3, 4, 6, 9)}
+        assert why[0][0] == ("head", "the head of branch 'main'")
+        assert why[3] == [("tag", "tag 'v1'")]
+        assert why[4] == []
+        assert why[6][0][0] == "lease"
+        assert why[9] == [("merge base", "where branches that are there parted")]
+        db.collect_garbage(policy)
+        assert {line[0], line[3], line[6], line[9]} < set(check_cut(db, before))
+    db.collect_garbage(policy)
+    assert line[6] not in check_cut(db, before)
+    db.merge("dev", into="main")
+    assert db.branch("main").table("t").to_arrow().num_rows == 401
+
+
+def test_a_view_keeps_what_it_was_made_from(db: Database, clock: Clock) -> None:
+    main = db.branch("main")
+    main.derive("short", "SELECT id, v FROM t WHERE id < 5", when="on demand")
+    source = main.head.id
+    main.upsert("t", {"id": [1], "v": ["later"]})
+    before = history(db)
+    told = db.collect_garbage(NEWEST)
+    assert [link.kind for link in told.why(source)] == ["source", "head"]
+    assert source in check_cut(db, before)
+    db.refresh("short")
+    assert db.check(deep=True).problems == []
+
+
+def test_everything_that_names_a_snapshot_is_in_the_registry(db: Database, clock: Clock) -> None:
+    names = {keeper.__name__ for keeper in (*KEEPERS, *FOLLOWERS)}  # type: ignore[attr-defined]
+    assert {"_heads", "_tags", "_leases", "_policies", "_syncs", "_merge_bases"} <= names
+    assert {"_streams", "_steps", "_watches", "_recent", "_sources_of", "_other_sides"} <= names
+
+
+def test_what_was_a_head_a_moment_ago_stays(db: Database, clock: Clock) -> None:
+    before = history(db)
+    collect(db, clock, Retention(snapshots=1, grace_seconds=7 * HOUR))
+    assert len(check_cut(db, before)) == 3
+
+
+# --- branches that were dropped -------------------------------------------------------------
+
+
+def test_dropped_branches_go_after_their_time(db: Database, clock: Clock) -> None:
+    main = db.branch("main")
+    for number in range(5):
+        agent = main.clone(f"agent/{number}")
+        agent.insert("t", {"id": [1000 + number], "v": ["x" * 500]})
+    gone = db.branch("agent/0").head
+    for number in range(5):
+        db.drop_branch(f"agent/{number}")
+    before = history(db)
+    policy = Retention(branches={"agent/*": Retention(days=0, dropped_days=3)}, grace_seconds=0)
+    assert not collect(db, clock, policy).snapshots  # type: ignore[attr-defined]
+    clock.go_on(4 * 24 * HOUR)
+    done = collect(db, clock, policy)
+    assert len(done.snapshots) == 5  # type: ignore[attr-defined]
+    assert len(check_cut(db, before)) == len(before) - 5
+    with pytest.raises(Forgotten, match="agent/0"):
+        db.at(gone.id).table("t")
+    for refused in (lambda: db.tag("x", gone.id), lambda: db.at(gone.id).clone("again")):
+        with pytest.raises(Forgotten):
+            refused()
+    assert db._graph.catalog.dropped_branches.all() == []
+    assert db.graph().to_text()
+
+
+def test_idle_branches_are_dropped(db: Database, clock: Clock) -> None:
+    main = db.branch("main")
+    for name in ("agent/old", "agent/new", "agent/seen"):
+        main.clone(name).upsert("t", {"id": [1], "v": [name]})
+    db.branch("agent/seen").derive("view", "SELECT id FROM t", when="immediate")
+    clock.go_on(3 * 24 * HOUR)
+    db.branch("agent/new").upsert("t", {"id": [2], "v": ["new"]})
+    policy = Retention(branches={"agent/*": Retention(days=2, drop_idle=True)})
+    done = collect(db, clock, policy)
+    assert done.dropped == ["agent/old"]  # type: ignore[attr-defined]
+    assert {branch.name for branch in db.branches()} == {"main", "agent/new", "agent/seen", "view"}
+
+
+# --- cutting keeps meaning ------------------------------------------------------------------
+
+
+def test_history_goes_on_after_a_cut(db: Database, clock: Clock) -> None:
+    """Writes, diffs, blame and compacting work across it; a date finds what is kept before it."""
+    db.tag("v1", "main~10")
+    before = history(db)
+    third = db.at("main~3")
+    then = (third.time + timedelta(minutes=1)).isoformat()
+    db.collect_garbage(NEWEST)
+    main = db.branch("main")
+    assert db.at(f"main@{then}") == db.at("v1")
+    told = db.blame("main", "t", 8)
+    assert told.column("message").to_pylist() == ["at or before: what came between was forgotten"]
+    assert set(db.history("main", "t", 15).column("author").to_pylist()) == {""}
+    assert db.diff("v1", "main")["t"].summary()["inserted"] == 0
+    for number in range(70):
+        main.upsert("t", {"id": [number], "v": [f"again {number}"]})
+    db.compact()
+    assert len(check_cut(db, before | history_of(db, main))) == 72
+    assert db.blame("main", "t", 69).column("author").to_pylist() == ["ann"]
+
+
+def history_of(db: Database, branch: livingdb.Branch) -> dict[str, dict[str, pa.Table]]:
+    found = {}
+    for snapshot in branch.log():
+        try:
+            found[snapshot.id] = rows(snapshot)
+        except Forgotten:
+            continue
+    return found
+
+
+def test_another_process_reads_and_writes_meanwhile(db: Database, clock: Clock) -> None:
+    """One that had the database open before goes on, and is told what went."""
+    script = """
+import json, sys, livingdb
+with livingdb.open(sys.argv[1], author="eve") as db:
+    old, main = db.at("main~5"), db.branch("main")
+    main.table("t").to_arrow()
+    print("open", flush=True)
+    sys.stdin.readline()
+    main.upsert("t", {"id": [7], "v": ["from eve"]})
+    try:
+        db.at(old.id).table("t").to_arrow()
+    except livingdb.Forgotten:
+        print(json.dumps(main.table("t").to_arrow().num_rows), flush=True)
+"""
+    other = subprocess.Popen(
+        [sys.executable, "-c", script, db.name],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert other.stdout is not None
+    assert other.stdout.readline() == "open\n"
+    assert db.collect_garbage(NEWEST).snapshots
+    told, _ = other.communicate("go on\n", timeout=60)
+    assert json.loads(told) == 400
+    assert db.branch("main").head.author == "eve"
+    assert db.check().problems == []
+
+
+def test_a_transaction_that_is_open_is_committed(db: Database, clock: Clock) -> None:
+    with db.branch("main").transaction() as tx:
+        tx.upsert("t", {"id": [3], "v": ["mine"]})
+        db.collect_garbage(NEWEST)
+    assert db.branch("main").sql("SELECT v FROM t WHERE id = 3").to_arrow().to_pylist() == [
+        {"v": "mine"}
+    ]
+    assert db.check().problems == []
+
+
+def test_a_damaged_policy_option_is_bad_data() -> None:
+    with pytest.raises(InvalidData, match="thin"):
+        Retention.from_text('{"thin": "never"}')
