@@ -77,6 +77,18 @@ def test_tables_are_laid_out_as_was_asked_for(path: Path) -> None:
         assert db.check().ok
 
 
+def test_what_no_policy_keeps_is_collected(path: Path) -> None:
+    with livingdb.open(path, engine="embedded") as db:
+        assert "collect" not in did(db.upkeep(seconds=60))
+        db.retention = livingdb.Retention(snapshots=1, grace_seconds=0)
+        main = db.branch("main")
+        before = main.table("orders").to_arrow()
+        assert did(db.upkeep(seconds=60))["collect"] >= 10
+        assert "collect" not in did(db.upkeep(seconds=60))
+        assert main.table("orders").to_arrow() == before
+        assert db.check().ok
+
+
 def test_everything_due_is_done_and_nothing_reads_otherwise(path: Path) -> None:
     with livingdb.open(path, engine="embedded") as db:
         before = contents(db)

@@ -12,7 +12,12 @@ from livingdb.maintenance.upkeep.head_jobs import (
 )
 from livingdb.maintenance.upkeep.health import check_health, estimate_health
 from livingdb.maintenance.upkeep.job import Job
-from livingdb.maintenance.upkeep.policy_jobs import estimate_layouts, lay_out_heads
+from livingdb.maintenance.upkeep.policy_jobs import (
+    collect,
+    estimate_collection,
+    estimate_layouts,
+    lay_out_heads,
+)
 from livingdb.maintenance.upkeep.storage_jobs import (
     compact_packs,
     drain,
@@ -41,7 +46,7 @@ JOBS = (
     Job("migrate", "tables migrated", estimate_migration, migrate_heads),
     Job("layout", "trees laid out anew", estimate_layouts, lay_out_heads),
     Job("project", "projections written", estimate_projections, project_heads),
-    # What a retention policy lets go is collected by an entry here: Job("collect", …).
+    Job("collect", "snapshots forgotten", estimate_collection, collect, 1.0),
     Job("sweep", "files removed", estimate_sweep, sweep),
     Job("compact", "megabytes freed", estimate_compaction, compact_packs, 0.1),
     Job("check", "things looked at", estimate_health, check_health, share=0.25),
