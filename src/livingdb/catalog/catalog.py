@@ -15,6 +15,7 @@ from livingdb.catalog import schema
 from livingdb.catalog.alerts import Alerts, Watches
 from livingdb.catalog.branches import EPOCH, Branches, BranchRow
 from livingdb.catalog.counters import Counters
+from livingdb.catalog.erasures import Erasures
 from livingdb.catalog.fixed_names import FixedBranches, FixedSyncs
 from livingdb.catalog.former_names import FormerNames
 from livingdb.catalog.ids import BranchId, new_id
@@ -68,6 +69,7 @@ class Catalog:
         self.former_names = FormerNames(queries)
         self.versions = VersionRows(engine, queries)
         self.counters = Counters(engine, queries)
+        self.erasures = Erasures(queries)
 
     @classmethod
     def create(cls, engine: Engine, first: Callable[[Catalog, Connection], None]) -> Catalog:

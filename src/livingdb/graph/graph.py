@@ -72,7 +72,9 @@ class Graph:
         self._epoch = catalog.meta(EPOCH)
         self.store = DatabaseStore(catalog, place.files, place.is_unprotected)
         self.index = CatalogIndex(catalog)
-        self.versions = Versions(self.store, self.index, collaborators.evaluators)
+        self.versions = Versions(
+            self.store, self.index, collaborators.evaluators, redacted=self.store.redacted
+        )
         self._records: OrderedDict[Address, SnapshotRecord] = OrderedDict()
         self._scratch: Scratch | None = None
         self.in_step = BranchesInStep(self)
@@ -240,7 +242,18 @@ class Graph:
         if epoch != self._epoch:
             self.store.refresh()
             self.index.refresh()
+            if self.store.read_redactions():
+                self.forget_rows()
             self._epoch = epoch
+
+    def forget_rows(self) -> None:
+        """Read everything anew: something of what was read before may have been erased."""
+        self.store.refresh()
+        self.upkeep.forget_answers()
+        self.index.forget_all()
+        self.versions.forget_rows()
+        with self._lock:
+            self._records.clear()
 
     def resolve(self, ref: str) -> ResolvedRef:
         """The snapshot a ref names."""

@@ -8,7 +8,7 @@ catalog's *epoch* goes up with it: a transaction that began before notices and s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ from livingdb.tables.thin_keyframes import thin_keyframes
 from livingdb.tables.unique_index import KIND as INDEX_KIND
 from livingdb.trees.nodes import Entries
 
-__all__ = ["CompactionReport", "compact"]
+__all__ = ["CompactionReport", "compact", "live_chunks"]
 
 Progress = Callable[[str], None]
 _ATTEMPTS = 3
@@ -84,7 +84,7 @@ def _repack(graph: Graph, say: Progress) -> bool:
     say("finding what is alive")
     graph.branches.follow()
     pulse = graph.catalog.write_counters()
-    live, older = _live_chunks(graph)
+    live, older = live_chunks(graph)
     say("writing packs")
     swap = _Swap(graph, pulse)
     source = store.packs.with_packs(names)
@@ -150,8 +150,14 @@ def _thin_indexes(graph: Graph, heads: Iterable[Version]) -> int:
     return evicted
 
 
-def _live_chunks(graph: Graph) -> tuple[set[Address], dict[Address, Address]]:
-    """Every chunk something needs, and for tree nodes the older ones they took the place of."""
+def live_chunks(
+    graph: Graph, roots_to_be: Mapping[Address, Address] | None = None
+) -> tuple[set[Address], dict[Address, Address]]:
+    """Every chunk something needs, and for tree nodes the older ones they took the place of.
+
+    `roots_to_be` are the roots of versions that are about to have other trees.
+    """
+    moved = roots_to_be or {}
     store = graph.store
     live: set[Address] = set()
     for row in graph.newest_snapshots():
@@ -179,7 +185,7 @@ def _live_chunks(graph: Graph) -> tuple[set[Address], dict[Address, Address]]:
     for version, root in graph.catalog.versions.materializations():
         if version in definitions:  # else it came meanwhile, and nothing is going to be swapped
             definition, depth = definitions[version]
-            roots.append((depth, definition, root))
+            roots.append((depth, definition, moved.get(version, root)))
     for _, definition, root in sorted(roots, key=lambda item: item[0]):
         live.update(trees.walk(definition, root))
     return live, _older_leaves(graph, sorted(roots, key=lambda item: item[0]))

@@ -7,7 +7,7 @@ what a read costs and nothing else.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -32,7 +32,16 @@ from livingdb.tables.index import (
     skip_depth,
 )
 from livingdb.tables.layout import FOLD_FLOOR_ROWS
-from livingdb.tables.recipe import Change, Counts, Definition, Derived, Recipe, Rows, load_recipe
+from livingdb.tables.recipe import (
+    Change,
+    Counts,
+    Definition,
+    Derived,
+    Recipe,
+    Rows,
+    fresh_recipe,
+    load_recipe,
+)
 from livingdb.tables.rows import RowSet
 from livingdb.tables.run import is_run_worth, run_start
 from livingdb.tables.schema import TableSchema
@@ -62,7 +71,7 @@ KeepIndex = Callable[[BuiltIndex], None]
 
 
 class Versions:
-    """The versions of tables in one store."""
+    """The versions of tables in one store; recipes of some of them were `redacted`."""
 
     def __init__(
         self,
@@ -70,8 +79,10 @@ class Versions:
         index: VersionIndex,
         evaluators: Mapping[str, Evaluator] | None = None,
         cache: Cache | None = None,
+        redacted: Set[Address] = frozenset(),
     ):
         self.store = store
+        self._redacted = redacted
         self.index = index
         self.evaluators: Mapping[str, Evaluator] = {} if evaluators is None else evaluators
         self.cache = cache if cache is not None else Cache()
@@ -111,7 +122,7 @@ class Versions:
         """A version that holds the rows under a root that is there already."""
         described = definition.to_chunk()
         sink(described)
-        recipe = Rows(described.address, root, count).to_chunk()
+        recipe = fresh_recipe(Rows(described.address, root, count), self._redacted)
         sink(recipe)
         address = recipe.address
         version = Version(address, described.address, address, None, None, 0, 0, address, count)
@@ -125,7 +136,7 @@ class Versions:
         """A version that is `base` with the changes made; `counts` if the caller knows them."""
         schema = self._definition(base.definition).schema
         recipe = store_delta(schema, changes, base.address, counts, sink, self._encoder)
-        stored = recipe.to_chunk()
+        stored = fresh_recipe(recipe, self._redacted)
         sink(stored)
         rows = None if changes.is_structural else base.rows
         if counts is not None and base.rows is not None:
@@ -163,7 +174,7 @@ class Versions:
     def merged_change(self, since: Version, merged: Delta, sink: Sink) -> StoredChunk:
         """The recipe of changes that many versions made to one: the same, however merged."""
         recipe = store_delta(self.definition(since).schema, merged, since.address, None, sink)
-        stored = recipe.to_chunk()
+        stored = fresh_recipe(recipe, self._redacted)
         sink(stored)
         return stored
 
@@ -274,6 +285,14 @@ class Versions:
         """Find out anew where rows that are mapped as they are read begin: there is a tree more."""
         self._mapped.cache_clear()
         self._projected_reads.clear()
+
+    def forget_rows(self) -> None:
+        """Read everything anew: rows of what was read before may have been erased."""
+        self.cache.clear()
+        self._tails.clear()
+        self._encoder = DeltaEncoder()
+        self._origin_recipe.cache_clear()
+        self.forget_projections()
 
     def tree_rows(self, version: Version) -> RowSet:
         """The rows of a version as a stored tree and the tail over it."""

@@ -51,6 +51,10 @@ class DatabaseStore:
         self.files = files
         self.journal = catalog.journal
         self.packs = PackStore(files, catalog.packs.names())
+        self._erasures = 0
+        self.redacted: set[Address] = set()
+        """The records of which something was erased: nothing else is stored under their names."""
+        self.read_redactions()
         self._staged: tuple[StagedChunks, ...] = ()
         self._gone: dict[str, float] = {}
         self._missed: set[Address] = set()
@@ -79,8 +83,17 @@ class DatabaseStore:
         raise damage
 
     def stored_as(self, address: Address) -> Address:
-        """The address under which a chunk lies: its own, unless rows of it were erased."""
+        """The address under which a chunk lies: its own, also if something of it was erased."""
         return address
+
+    def read_redactions(self) -> bool:
+        """Ask the catalog which records were redacted; whether that is news."""
+        newest = self.catalog.erasures.newest()
+        if newest == self._erasures:
+            return False
+        self.redacted.update(row.old for row in self.catalog.erasures.redactions())
+        self._erasures = newest
+        return True
 
     def get_many(self, addresses: Sequence[Address]) -> Mapping[Address, Buffer]:
         """The stored bytes of those that are in the journal."""
@@ -115,7 +128,7 @@ class DatabaseStore:
 
     def put(self, chunks: Iterable[StoredChunk]) -> None:
         """Keep chunks that no transaction brings: cached answers, for instance."""
-        kept = list(chunks)
+        kept = [chunk for chunk in chunks if chunk.address not in self.redacted]
         if sum(len(chunk.data) for chunk in kept) < JOURNAL_BYTES:
             self.journal.put(kept)
             return

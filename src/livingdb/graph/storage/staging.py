@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Self
 from sqlalchemy import Connection
 
 from livingdb.chunks.address import Address
+from livingdb.chunks.chunk import Chunk
 from livingdb.chunks.pack_store import PackStream
 from livingdb.chunks.store import Buffer, StoredChunk
-from livingdb.errors import Corruption
+from livingdb.errors import Corruption, TransactionConflict
 from livingdb.graph.storage.database_store import JOURNAL_BYTES, DatabaseStore
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class Staging:
 
     def sink(self, chunk: StoredChunk) -> None:
         """Take a chunk."""
+        if chunk.address in self._store.redacted:
+            self._check_redaction(chunk)
         with self._lock:
             if chunk.address in self._small or chunk.address in self._spilled:
                 return
@@ -92,6 +95,12 @@ class Staging:
                     self._spill(held)
                 self._small.clear()
                 self._size_bytes = 0
+
+    @staticmethod
+    def _check_redaction(chunk: StoredChunk) -> None:
+        """Under the address of what was redacted nothing comes back that was erased."""
+        if Chunk(chunk.address, chunk.data).redaction is None:
+            raise TransactionConflict("rows that this is built upon were erased meanwhile")
 
     def _spill(self, chunk: StoredChunk) -> None:
         if self._store.packs.contains([chunk.address])[0]:

@@ -248,6 +248,13 @@ class CatalogIndex:
             self._frames.clear()
             self._age += 1
 
+    def forget_all(self) -> None:
+        """Ask the catalog anew for everything that is saved: rows may have been erased."""
+        self.refresh()
+        with self._lock:
+            self._known.clear()
+            self._runs.clear()
+
     def _drop_root(self, version: Address) -> None:
         self._unsaved_roots.pop(version, None)
         self._cached.discard(version)

@@ -23,7 +23,7 @@ from livingdb.tracing.whereabouts.row_periods import Period, periods
 from livingdb.tracing.whereabouts.row_schemas import KnownRow, translate_from_afar, translate_row
 from livingdb.tracing.whereabouts.whereabouts import Place, Whereabouts
 
-__all__ = ["whereabouts"]
+__all__ = ["every_located_row", "whereabouts"]
 
 _MOST_TIPS = 1_000
 
@@ -31,6 +31,11 @@ _MOST_TIPS = 1_000
 def whereabouts(graph: Graph, table: str, key: object, branch: str, at: int | None) -> Whereabouts:
     """Where the row with a key has gone, now or as of a time in microseconds since 1970."""
     return _Search(graph, branch, at).search(table, key)
+
+
+def every_located_row(graph: Graph, table: str, key: object, branch: str) -> list[LocatedRow]:
+    """The row with a key wherever it is or was: also as what it was under earlier schemas."""
+    return _Search(graph, branch, None).locate(table, key)
 
 
 class _Search:
@@ -55,6 +60,28 @@ class _Search:
         places += self._tags([*every, *derived], known)
         places += self._unnamed_places(every, known)
         return Whereabouts(table, shown, places)
+
+    def locate(self, table: str, key: object) -> list[LocatedRow]:
+        """The row on every line of history, and what it was before each schema change."""
+        known, _ = self._known_row(table, key)
+        on_branches = dict(self._on_branches(known))
+        found = [item for some in on_branches.values() for item in some]
+        found += self._in_views.find(on_branches)
+        for tip in self._tips():
+            found += self._lines.find_rows("unnamed", "", tip, self._rows_at(known, tip))
+        return [*found, *self._under_other_schemas(known)]
+
+    def _under_other_schemas(self, known: KnownRow) -> Iterator[LocatedRow]:
+        snapshots = self._graph.snapshots
+        newest = next(self._graph.newest_snapshots())
+        for made in snapshots.of_kind("schema_change", 0, newest.sequence):
+            sides = [made] if made.first is None else [made, snapshots.at(made.first)]
+            for row in sides:
+                for then in translate_from_afar(self._graph, self._here, known, row) or ():
+                    schema = self._lines.schema(row, then.table)
+                    key = None if schema is None else then.key(schema)
+                    if key is not None:
+                        yield LocatedRow("schema", "", row, then, key, "row", [Period(row, None)])
 
     def _head(self, branch: BranchRow) -> SnapshotRow | None:
         """Where a branch is, or was then; None if it was not there."""
