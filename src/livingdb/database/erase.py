@@ -14,12 +14,14 @@ import pyarrow as pa
 from livingdb.catalog import schema as tables
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.database.derive import derived_sync
-from livingdb.errors import InvalidData, RuleViolation, Unsupported
+from livingdb.derivation.view import View
+from livingdb.errors import InvalidData, RuleViolation
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.graph.table_ids import table_id
 from livingdb.maintenance.erasure.erase import Erased, Erasure, erase_history, plan_history
 from livingdb.maintenance.erasure.erased_rows import ErasedRows
+from livingdb.maintenance.erasure.recompute_views import ReadingView, is_aggregate
 from livingdb.maintenance.erasure.report import ErasureReport, OutsideCopy
 from livingdb.tables import ingest
 from livingdb.tracing.whereabouts.located_row import HistoryLines, LocatedRow
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["erase"]
 
-_AGGREGATES = ("keep",)
+_AGGREGATES = ("keep", "recompute")
+_UNKNOWN = "versions of it cannot be computed anew"
 _DERIVED = ("view", "clone", "masked clone", "model", "function")
 
 
@@ -48,8 +51,9 @@ def erase(
     if not isinstance(reason, str) or not reason.strip():
         raise InvalidData("reason: say why the rows are erased; it is written down")
     if aggregates not in _AGGREGATES:
-        raise Unsupported(f"aggregates {aggregates!r}: choose 'keep'")
-    return _Erasing(database, table, keys, reason, tuple(texts), branch).run(dry_run)
+        raise InvalidData(f"aggregates {aggregates!r}: choose 'keep' or 'recompute'")
+    found = _Erasing(database, table, keys, reason, aggregates, tuple(texts), branch)
+    return found.run(dry_run)
 
 
 class _Erasing:
@@ -59,12 +63,14 @@ class _Erasing:
         table: str,
         keys: object,
         reason: str,
+        aggregates: str,
         texts: tuple[str, ...],
         branch: str,
     ):
         self._database = database
         self._table = table
         self._reason = reason
+        self._keeps_aggregates = aggregates == "keep"
         self._texts = texts
         self._branch = branch
         self._graph.check_writable()
@@ -108,9 +114,38 @@ class _Erasing:
         ]
 
     def _erasure(self, rows: list[ErasedRows], found: Sequence[LocatedRow]) -> Erasure:
-        details = {"places": _places(found), "kept": _kept(found)}
-        author = self._database.author
-        return Erasure(self._table, rows, self._texts, author, self._reason, details)
+        database = self._database
+        return Erasure(
+            self._table,
+            rows,
+            self._texts,
+            database.author,
+            self._reason,
+            self._reading_views(found),
+            database.engine,
+            database.trust,
+            {"places": _places(found), "kept": self._kept(found)},
+        )
+
+    def _reading_views(self, found: Iterable[LocatedRow]) -> list[ReadingView]:
+        """The views that were made of the rows, each after those that it reads."""
+        views = {}
+        for item in found:
+            if item.kind == "view" and item.name not in views:
+                view = View.from_json(derived_sync(self._graph, item.name).spec)
+                if view.what == "sql" and not view.restless:
+                    is_kept = self._keeps_aggregates and is_aggregate(view)
+                    views[item.name] = ReadingView(view, item.how == "row" or is_kept)
+        return list(views.values())
+
+    def _kept(self, found: Sequence[LocatedRow]) -> list[str]:
+        """What was made of the rows and stays as it is."""
+        words = {"group": "they are part of groups", "read": "it was made of them"}
+        anew = {each.view.name for each in self._reading_views(found) if not each.stages_only}
+        kept = [item for item in found if item.how in words and item.name not in anew]
+        return sorted(
+            {f"{item.kind} {item.name}".strip() + f": {words[item.how]}" for item in kept}
+        )
 
     # --- heads -------------------------------------------------------------------------------
 
@@ -169,7 +204,7 @@ class _Erasing:
             told.trees,
             told.snapshots,
             tuple(_places(found)),
-            tuple(_kept(found)),
+            (*self._kept(found), *(f"view {name}: {_UNKNOWN}" for name in told.unknown)),
             tuple(_copies(self._graph, found)),
             told.waiting,
         )
@@ -213,13 +248,6 @@ def _places(found: Iterable[LocatedRow]) -> list[str]:
     """Where the rows are rows of their own, without saying which."""
     named = (item for item in found if item.how == "row" and item.kind != "schema")
     return sorted({f"{item.kind} {item.name}".strip() + f", {item.known.table}" for item in named})
-
-
-def _kept(found: Iterable[LocatedRow]) -> list[str]:
-    """What was made of the rows and is no row of its own."""
-    words = {"group": "they are part of a group", "read": "it was made of them"}
-    named = (item for item in found if item.how in words)
-    return sorted({f"{item.kind} {item.name}".strip() + f": {words[item.how]}" for item in named})
 
 
 def _copies(graph: Graph, found: Sequence[LocatedRow]) -> list[OutsideCopy]:

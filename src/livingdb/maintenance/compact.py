@@ -29,7 +29,7 @@ from livingdb.tables.thin_keyframes import thin_keyframes
 from livingdb.tables.unique_index import KIND as INDEX_KIND
 from livingdb.trees.nodes import Entries
 
-__all__ = ["CompactionReport", "compact", "live_chunks"]
+__all__ = ["CompactionReport", "add_runs", "compact", "live_chunks"]
 
 Progress = Callable[[str], None]
 _ATTEMPTS = 3
@@ -62,7 +62,7 @@ def compact(graph: Graph, progress: Progress | None = None) -> CompactionReport:
     drained = drain_journal(store)
     say("thinning old trees")
     thinned = _thin(graph)
-    _add_runs(graph)
+    add_runs(graph)
     before = _pack_bytes(graph, graph.catalog.packs.names())
     for _ in range(_ATTEMPTS):
         if _repack(graph, say):
@@ -117,7 +117,7 @@ def _head_versions(graph: Graph) -> dict[Address, Version]:
     return heads
 
 
-def _add_runs(graph: Graph) -> None:
+def add_runs(graph: Graph) -> None:
     """Write down the runs to the heads of branches that have none: they are older than runs are."""
     versions = graph.versions
     for head in _head_versions(graph).values():

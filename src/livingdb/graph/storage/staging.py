@@ -6,7 +6,7 @@ all chunks of a large transaction, go straight to packs; those count once the ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from threading import RLock
 from typing import TYPE_CHECKING, Self
 
@@ -95,6 +95,23 @@ class Staging:
                     self._spill(held)
                 self._small.clear()
                 self._size_bytes = 0
+
+    def replace(self, chunk: StoredChunk) -> None:
+        """Take a chunk, small enough for the journal, in the place of one of the same address."""
+        with self._lock:
+            old = self._small.pop(chunk.address, None)
+            self._size_bytes += len(chunk.data) - (0 if old is None else len(old.data))
+            self._small[chunk.address] = chunk
+
+    def retain(self, wanted: Set[Address]) -> None:
+        """Let go of chunks that are not wanted, or that others have already."""
+        with self._lock:
+            own = list(self._small)
+            known = self._store.packs.contains(own)
+            for address, is_known in zip(own, known.tolist(), strict=True):
+                is_redaction = Chunk(address, self._small[address].data).redaction is not None
+                if address not in wanted or (is_known and not is_redaction):
+                    self._size_bytes -= len(self._small.pop(address).data)
 
     @staticmethod
     def _check_redaction(chunk: StoredChunk) -> None:

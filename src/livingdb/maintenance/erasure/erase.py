@@ -11,7 +11,7 @@ import time as clock
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from sqlalchemy import Connection
 
@@ -26,9 +26,10 @@ from livingdb.graph.storage.drain_journal import drain_journal
 from livingdb.graph.storage.projection_files import ProjectionFiles
 from livingdb.graph.storage.projections import files_of_heads
 from livingdb.graph.storage.staging import Staging
-from livingdb.maintenance.compact import live_chunks
+from livingdb.maintenance.compact import add_runs, live_chunks
 from livingdb.maintenance.erasure.clear_catalog import clear_catalog
 from livingdb.maintenance.erasure.erased_rows import ErasedRows
+from livingdb.maintenance.erasure.recompute_views import ReadingView, RecomputedViews
 from livingdb.maintenance.erasure.redact_texts import RedactedTexts, redact_texts
 from livingdb.maintenance.erasure.redact_versions import RedactedVersions, redact_versions
 from livingdb.maintenance.erasure.table_versions import all_versions, versions_by_table
@@ -50,6 +51,10 @@ class Erasure:
     texts: Sequence[str]
     author: str
     reason: str
+    views: Sequence[ReadingView] = ()
+    """Views whose rows do not tell of which rows they are, each after those that it reads."""
+    engine: str | None = None
+    trust: Sequence[str] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -61,14 +66,15 @@ class Erased:
     versions: int
     trees: int
     snapshots: int
+    unknown: tuple[str, ...] = ()
+    """Views of which versions stay, because nobody knows how they were made."""
     waiting: tuple[str, ...] = ()
     """Files that somebody still reads, and what else has to be cleared later."""
 
 
 def plan_history(graph: Graph, erasure: Erasure) -> Erased:
     """What erasing would do; nothing is kept of it."""
-    with graph.stage() as staging:
-        plan = _Plan(graph, erasure, staging)
+    with graph.stage() as staging, _Plan(graph, erasure, staging) as plan:
         return plan.told(None)
 
 
@@ -86,24 +92,24 @@ def _attempt(graph: Graph, erasure: Erasure) -> Erased | None:
     graph.store.refresh()
     drain_journal(graph.store)
     graph.branches.follow()
-    with graph.stage() as staging:
-        plan = _Plan(graph, erasure, staging)
+    with graph.stage() as staging, _Plan(graph, erasure, staging) as plan:
         if plan.is_empty:
             return plan.told(None)
-        plan.evict_answers()
-        pulse = graph.catalog.write_counters()
-        plan.stage_redactions()
-        staging.finish_packs()
-        number = _Rewriting(graph, plan, staging, pulse).run()
+        number = _Rewriting(graph, plan, staging).run()
     if number is None:
         return None
-    _drop_projections(graph)
+    graph.store.read_redactions()
     graph.forget_rows()
+    _drop_projections(graph)
+    add_runs(graph)
     return plan.told(number, _clear(graph))
 
 
 class _Plan:
-    """Everything that is to become of the database; new chunks are staged, nothing is changed."""
+    """Everything that is to become of the database; new chunks are staged, nothing is changed.
+
+    As long as it is open, this process reads the database as it is going to be.
+    """
 
     def __init__(self, graph: Graph, erasure: Erasure, staging: Staging):
         self.graph = graph
@@ -111,11 +117,33 @@ class _Plan:
         self.staging = staging
         self.versions = all_versions(graph)
         self.found = RedactedVersions()
-        roots = dict(graph.catalog.versions.materializations())
-        for table, rows in _by_table(erasure.rows).items():
-            known = versions_by_table(graph, self.versions, {table})[table]
-            redact_versions(graph, known, rows, roots, staging.sink, self.found)
+        self._by_table = _by_table(erasure.rows)
+        self._known = versions_by_table(graph, self.versions, set(self._by_table))
+        how = erasure.views, erasure.engine, erasure.trust
+        self._views = RecomputedViews(graph, *how, staging.sink)
+        self._evict_answers()
+        self.pulse = graph.catalog.write_counters()
         self.texts: RedactedTexts = redact_texts(graph, erasure.texts)
+
+    def __enter__(self) -> Self:
+        roots = dict(self.graph.catalog.versions.materializations())
+        try:
+            for table, rows in self._by_table.items():
+                known, sink = self._known[table], self.staging.sink
+                redact_versions(self.graph, known, rows, roots, sink, self.found)
+            chosen = self._views.find(self.found.held)
+            self._stage()
+            for _ in self._views.redact(chosen, self.versions, roots, self.found):
+                self._stage()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for address in self.found.roots:
+            self.graph.index.forget_root(address)
+        self.graph.forget_rows()
 
     @property
     def is_empty(self) -> bool:
@@ -128,21 +156,26 @@ class _Plan:
         chunks = [*self.found.recipes.values(), *self.texts.records.values()]
         return {chunk.address: chunk.data for chunk in chunks}
 
-    def evict_answers(self) -> None:
-        """Forget cached answers that are made of the rows, or cover them: they are made anew."""
+    def _evict_answers(self) -> None:
+        """Forget cached answers that may hold the rows and can be made anew; nobody sees that."""
         catalog = self.graph.catalog
-        followed = {a for a, v in self.versions.items() if v.origin in self.found.lines}
+        followed = {version.address for some in self._known.values() for version in some}
+        shown = {self.versions[a].origin for a in self._views.versions() if a in self.versions}
+        followed |= {a for a, version in self.versions.items() if version.origin in shown}
         reached = _made_of(self.graph, self.versions, followed)
         stale = sorted(reached - followed)
         runs = [run.version for run in catalog.versions.runs() if run.version in followed]
         with catalog.write() as connection:
             catalog.versions.evict_all(connection, stale, runs)
-        self.graph.index.forget_all()
+        self.graph.forget_rows()
 
-    def stage_redactions(self) -> None:
-        """Let everybody here read what records are going to be."""
+    def _stage(self) -> None:
+        """Let everybody here read what records and trees are going to be."""
+        self.graph.forget_rows()
         for chunk in (*self.found.recipes.values(), *self.texts.records.values()):
-            self.staging.sink(chunk)
+            self.staging.replace(chunk)
+        for address, root in self.found.roots.items():
+            self.graph.index.materialize(address, root)
 
     def write(self, connection: Connection) -> int:
         """Make it all count, in a transaction; the number of the erasure."""
@@ -167,7 +200,14 @@ class _Plan:
     def told(self, number: int | None, waiting: Iterable[str] = ()) -> Erased:
         """What was done, or would be."""
         found, records = self.found, self.texts.records
-        return Erased(number, len(found.recipes), len(found.roots), len(records), tuple(waiting))
+        return Erased(
+            number,
+            len(found.recipes),
+            len(found.roots),
+            len(records),
+            tuple(sorted(self._views.unknown)),
+            tuple(waiting),
+        )
 
 
 def _by_table(rows: Iterable[ErasedRows]) -> dict[str, list[ErasedRows]]:
@@ -211,11 +251,10 @@ def _made_of(
 class _Rewriting:
     """Writes packs without what was erased, and makes it all count, if nobody wrote meanwhile."""
 
-    def __init__(self, graph: Graph, plan: _Plan, staging: Staging, pulse: tuple[int, ...]):
+    def __init__(self, graph: Graph, plan: _Plan, staging: Staging):
         self._graph = graph
         self._plan = plan
         self._staging = staging
-        self._pulse = pulse
         self._number: int | None = None
         self._new: tuple[str, ...] = ()
 
@@ -223,10 +262,12 @@ class _Rewriting:
         """The number of the erasure; None if others wrote, and nothing was changed."""
         graph, store = self._graph, self._graph.store
         live, older = live_chunks(graph, self._plan.found.roots)
+        self._staging.retain(live)
         live -= set(self._plan.redacted)
         every = graph.catalog.packs.names()
         source = store.packs.with_packs(every)
         names = stale_packs(graph, every, live)
+        self._staging.finish_packs()
         repack_packs(source, names, older=older, live=live, swap=self._swap)
         if self._number is None:
             store.drop_packs(self._new)
@@ -237,7 +278,7 @@ class _Rewriting:
         self._new = swap.new
         levels = graph.store.levels(swap.new)
         with catalog.write() as connection:
-            if catalog.write_counters(connection) != self._pulse:
+            if catalog.write_counters(connection) != self._plan.pulse:
                 return
             self._number = self._plan.write(connection)
             catalog.packs.retire(connection, swap.old, now())

@@ -41,6 +41,8 @@ class RedactedVersions:
     recipes: dict[Address, StoredChunk] = field(default_factory=dict)
     roots: dict[Address, Address] = field(default_factory=dict)
     versions: dict[Address, Version] = field(default_factory=dict)
+    held: set[Address] = field(default_factory=set)
+    """The versions that hold one of the rows."""
     lines: set[Address] = field(default_factory=set)
     """The origins of all lines that were looked at."""
 
@@ -142,12 +144,13 @@ class _Line:
         return keys[self._erased.matches(arrays[count:])]
 
     def _matching_changes(self, changes: Delta, positions: list[int]) -> KeyArray:
-        """Those of the rows that changes put there; a column that they do not carry tells none."""
+        """The keys of changes that may put one of the rows there."""
         count = len(self._schema.key)
         columns = [changes.columns[position] for position in positions]
-        if not len(changes) or any(column is None for column in columns):
-            return changes.keys[:0]
         given = [column for column in columns if column is not None]
+        if len(given) < len(columns) or any(changes.present[p] is not None for p in positions):
+            carried = [changes.carries(position) for position in positions[count:]]
+            return changes.keys[np.logical_or.reduce(carried)]  # more than there are does no harm
         return changes.keys[self._erased.matches(given[count:])]
 
     def _gone_in(self, rows: RowSet, keys: KeyArray) -> Mask:
@@ -232,6 +235,8 @@ class _Line:
     def _facts(self, version: Version) -> None:
         """What the index is to say of a version."""
         gone = int(self._gone[version.address].sum())
+        if gone:
+            self._found.held.add(version.address)
         rows = None if version.rows is None else version.rows - gone
         said = replace(version, rows=rows, changed=self._changed[version.address])
         if said != version:
