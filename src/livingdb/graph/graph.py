@@ -250,6 +250,7 @@ class Graph:
         """Read everything anew: something of what was read before may have been erased."""
         self.store.refresh()
         self.upkeep.forget_answers()
+        self.snapshots.forget_all()
         self.index.forget_all()
         self.versions.forget_rows()
         with self._lock:

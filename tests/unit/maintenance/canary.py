@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 from livingdb.chunks.chunk import RECORD, Chunk
 from livingdb.chunks.pack import Pack
 from livingdb.chunks.types import parse_descriptor
+from livingdb.errors import Corruption
 from livingdb.files.base import Files
 from livingdb.graph.graph import Graph
 
@@ -49,7 +51,8 @@ def _texts(graph: Graph) -> Iterator[tuple[str, str]]:
         if path.endswith(".pack"):
             pack = Pack(files.view(path), path)
             for address in pack.addresses():
-                yield path, _shown(Chunk(address, pack.get(address), store.get))
+                with suppress(Corruption):
+                    yield path, _shown(Chunk(address, pack.get(address), store.get))
         elif path.endswith(".parquet"):
             yield path, str(pq.read_table(pa.BufferReader(files.read(path))).to_pylist())
     for chunk in store.journal.chunks():

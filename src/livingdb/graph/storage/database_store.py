@@ -66,6 +66,9 @@ class DatabaseStore:
             found = staged.find(address)
             if found is not None:
                 return found
+        if address in self.redacted:
+            with suppress(Corruption):
+                return self.journal.get(address)  # what it was may linger in packs
         try:
             return self.packs.get(address)
         except Corruption as error:
