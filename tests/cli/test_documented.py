@@ -26,6 +26,7 @@ LINES = [
     (["check", "--deep"], "check"),
     (["storage"], "storage"),
     (["compact"], "compact"),
+    (["erase", "orders", "1", "--reason", "asked", "--dry-run"], "erase"),
     (["derive", "x", "--sql", "SELECT id FROM orders", "--when", "immediate"], "derive"),
 ]
 

@@ -116,6 +116,12 @@ CASES: dict[str, list[list[str]]] = {
     "check": [["check"]],
     "storage": [["storage"]],
     "compact": [["compact"]],
+    "erase": [
+        ["erase", "orders", "1", "--reason", "she asked", "--dry-run"],
+        ["erase", "orders", "1", "--reason", "she asked"],
+        ["erase", "orders", "1", "--reason", "she asked"],
+        ["erase", "nothing", "1", "--reason", "she asked"],
+    ],
 }  # fmt: skip
 SQUASHED = {"check", "storage", "compact"}
 """These tell sizes, which follow the versions of libraries."""

@@ -27,6 +27,7 @@ from livingdb.catalog.packs import Packs
 from livingdb.catalog.runs import Runs, Trail
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.snapshots import ChangedTables, Snapshots
+from livingdb.catalog.sql.clear_tables import clear_tables
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.catalog.sql.sqlite import writing_engine
 from livingdb.catalog.steps import Steps
@@ -193,6 +194,16 @@ class Catalog:
             connection, [is_epoch], lambda row: {"value": str(int(row["value"]) + 1)}
         )
         return str(changed[0]["value"])
+
+    def clear_erased(self) -> bool:
+        """Let what was erased leave the free pages and the log, too; whether it has."""
+        if all(row.is_cleared for row in self.erasures.all()):
+            return True
+        is_done = clear_tables(self.engine, schema.metadata.sorted_tables)
+        if is_done:
+            with self.write() as connection:
+                self.erasures.set_cleared(connection)
+        return is_done
 
     def close(self) -> None:
         """Let go of every connection."""

@@ -31,6 +31,8 @@ class ErasureRow(NamedTuple):
     author: str
     reason: str
     details: Mapping[str, Any]
+    is_cleared: bool
+    """Whether what was erased has left the free pages of the catalog, too."""
 
 
 class RedactionRow(NamedTuple):
@@ -55,8 +57,8 @@ class Erasures:
         """Every erasure, the first first."""
         rows = self._queries.all(_erasures.every.order_by(_erasure.c.number))
         return [
-            ErasureRow(number, table, time, author, reason, json.loads(details))
-            for number, table, time, author, reason, details in _erasures.read_all(rows)
+            ErasureRow(number, table, time, author, reason, json.loads(details), bool(cleared))
+            for number, table, time, author, reason, details, cleared in _erasures.read_all(rows)
         ]
 
     def redactions(self) -> list[RedactionRow]:
@@ -75,8 +77,12 @@ class Erasures:
     ) -> int:
         """Write down an erasure; its number."""
         values = {"table": table, "time": time, "author": author, "reason": reason}
-        told = {**values, "details": json.dumps(dict(details), sort_keys=True)}
+        told = {**values, "details": json.dumps(dict(details), sort_keys=True), "is_cleared": 0}
         return _erasures.insert_numbered(connection, [told])[0]
+
+    def set_cleared(self, connection: Connection) -> None:
+        """What was erased so far has left the free pages of the catalog, too."""
+        _erasures.update(connection, [_erasure.c.is_cleared == 0], {"is_cleared": 1})
 
     def redact(self, connection: Connection, erasure: int, made: Mapping[Address, Address]) -> None:
         """Write down which records are redacted, each with the digest of what it is now."""

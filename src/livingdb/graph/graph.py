@@ -192,6 +192,8 @@ class Graph:
                 self.store.sweep_retired(False, now())
             elif lease.is_alone():
                 self.store.sweep_retired(True, now())
+        if self.store.redacted:
+            self.catalog.clear_erased()
 
     # --- reading -----------------------------------------------------------------------------
 

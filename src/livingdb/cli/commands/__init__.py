@@ -34,6 +34,7 @@ COMMANDS = (
     "check",
     "storage",
     "compact",
+    "erase",
     "demo",
     "bench",
     "completion",
@@ -99,6 +100,8 @@ def command(name: str) -> Any:  # noqa: PLR0912, PLR0915
             from livingdb.cli.commands.storage import storage as found
         case "compact":
             from livingdb.cli.commands.compact import compact as found
+        case "erase":
+            from livingdb.cli.commands.erase import erase as found
         case "demo":
             from livingdb.cli.commands.demo import demo as found
         case "bench":

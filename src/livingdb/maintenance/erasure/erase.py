@@ -27,7 +27,6 @@ from livingdb.graph.storage.projection_files import ProjectionFiles
 from livingdb.graph.storage.projections import files_of_heads
 from livingdb.graph.storage.staging import Staging
 from livingdb.maintenance.compact import add_runs, live_chunks
-from livingdb.maintenance.erasure.clear_catalog import clear_catalog
 from livingdb.maintenance.erasure.erased_rows import ErasedRows
 from livingdb.maintenance.erasure.recompute_views import ReadingView, RecomputedViews
 from livingdb.maintenance.erasure.redact_texts import RedactedTexts, redact_texts
@@ -314,9 +313,9 @@ def _drop_projections(graph: Graph) -> None:
 
 def _clear(graph: Graph) -> list[str]:
     """Remove what counts no more; what has to wait for others."""
-    waiting: list[str] = []
     with suppress(LivingDBError):
         graph.sweep()
-    waiting += [f"pack {name}" for name, _ in graph.catalog.packs.retired_packs()]
-    waiting += clear_catalog(graph.catalog.engine)
+    waiting = [f"pack {name}" for name, _ in graph.catalog.packs.retired_packs()]
+    if not graph.catalog.clear_erased():
+        waiting.append("free pages and log of the catalog")
     return waiting

@@ -58,11 +58,13 @@ class ErasureReport:
         }
 
     def __str__(self) -> str:
-        verb = "would leave" if self.dry_run else "left"
-        head = (
-            f"{self.rows} keys {verb} table {self.table}: {self.versions} versions and "
-            f"{self.trees} trees made anew, {self.snapshots} snapshots redacted"
-        )
+        rows = "1 row" if self.rows == 1 else f"{self.rows:,} rows"
+        verb = "would be" if self.dry_run else "are" if self.rows != 1 else "is"
+        head = f"{rows} of table {self.table} {verb} erased: {self.versions} versions redacted"
+        if not (self.versions or self.trees or self.snapshots):
+            head = f"nothing of {rows} of table {self.table} is there"
+        elif self.snapshots:
+            head += f", words of {self.snapshots} snapshots"
         lines = [f"  cleared: {place}" for place in self.places]
         lines += [f"  kept: {what}" for what in self.kept]
         lines += [f"  copy: {copy}" for copy in self.copies]
