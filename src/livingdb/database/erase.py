@@ -7,6 +7,7 @@ schema changes, to views and clones.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from livingdb.catalog import schema as tables
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.database.derive import derived_sync
 from livingdb.derivation.view import View
-from livingdb.errors import InvalidData, RuleViolation
+from livingdb.errors import InvalidData, ReadOnlyBranch, RuleViolation
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.graph.table_ids import table_id
@@ -141,11 +142,10 @@ class _Erasing:
     def _kept(self, found: Sequence[LocatedRow]) -> list[str]:
         """What was made of the rows and stays as it is."""
         words = {"group": "they are part of groups", "read": "it was made of them"}
+        words["row"] = "they refer to rows that others may refer to, too"
         anew = {each.view.name for each in self._reading_views(found) if not each.stages_only}
-        kept = [item for item in found if item.how in words and item.name not in anew]
-        return sorted(
-            {f"{item.kind} {item.name}".strip() + f": {words[item.how]}" for item in kept}
-        )
+        kept = [item for item in found if not _is_own(item) and item.name not in anew]
+        return sorted({f"{_place(item)}: {words[item.how]}" for item in kept})
 
     # --- heads -------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class _Erasing:
         """Delete the rows wherever they are and can be written; syncs carry that on."""
         there: dict[tuple[str, str], list[dict[str, object]]] = {}
         for item in found:
-            if item.kind == "branch" and item.how == "row" and item.key is not None:
+            if item.kind == "branch" and _is_own(item) and item.key is not None:
                 there.setdefault((item.name, item.known.table), []).append(dict(item.key))
         for (name, table), keys in there.items():
             self._delete(name, table, keys)
@@ -172,7 +172,8 @@ class _Erasing:
         names = list(rows.schema.key)
         held = [column for column in changes.columns[: len(names)] if column is not None]
         given = pa.table(held, names).filter(pa.array(present))
-        self._database.branch(name).delete(table, given, message=f"erase: {self._reason}")
+        with suppress(ReadOnlyBranch):  # its rows go where those do that it follows
+            self._database.branch(name).delete(table, given, message=f"erase: {self._reason}")
 
     def _bring_up_to_date(self, found: Iterable[LocatedRow]) -> None:
         """Let derived objects see that the rows are gone: afterwards nothing tells them."""
@@ -213,18 +214,21 @@ class _Erasing:
 def _erased_rows(graph: Graph, found: Iterable[LocatedRow]) -> list[ErasedRows]:
     """The rows by the tables that they are in and the columns that tell them."""
     lines = HistoryLines(graph)
+    derived: set[str] = set()
     parts: dict[tuple[str, tuple[str, ...]], tuple[str, list[pa.Table]]] = {}
     for item in found:
         schema = lines.schema(item.head, item.known.table)
-        if item.how != "row" or item.key is None or schema is None:
+        if not _is_own(item) or item.key is None or schema is None:
             continue
         fields = pa.schema([column.field for column in schema.key_columns])
         row = pa.Table.from_pylist([dict(item.key)], schema=fields)
         identity = _identity(graph, lines, item)
+        if item.kind == "view":
+            derived.add(identity)
         ids = tuple(column.id for column in schema.key_columns)
         parts.setdefault((identity, ids), (item.known.table, []))[1].append(row)
     return [
-        ErasedRows(identity, name, ids, _distinct(rows))
+        ErasedRows(identity, name, ids, _distinct(rows), identity in derived)
         for (identity, ids), (name, rows) in parts.items()
     ]
 
@@ -244,10 +248,19 @@ def _identity(graph: Graph, lines: HistoryLines, item: LocatedRow) -> str:
     return known if known is not None else table_id(graph, item.head, item.known.table)
 
 
+def _is_own(item: LocatedRow) -> bool:
+    """Whether a row follows from the one that was looked for alone."""
+    return item.how == "row" and not item.known.is_shared
+
+
+def _place(item: LocatedRow) -> str:
+    named = f"{item.kind} {item.name}".strip()
+    return named if item.name == item.known.table else f"{named}, table {item.known.table}"
+
+
 def _places(found: Iterable[LocatedRow]) -> list[str]:
     """Where the rows are rows of their own, without saying which."""
-    named = (item for item in found if item.how == "row" and item.kind != "schema")
-    return sorted({f"{item.kind} {item.name}".strip() + f", {item.known.table}" for item in named})
+    return sorted({_place(item) for item in found if _is_own(item) and item.kind != "schema"})
 
 
 def _copies(graph: Graph, found: Sequence[LocatedRow]) -> list[OutsideCopy]:

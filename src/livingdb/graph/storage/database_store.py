@@ -31,6 +31,9 @@ _NOWHERE = Address(bytes(ADDRESS_BYTES))
 class StagedChunks(Protocol):
     """Chunks of an open transaction."""
 
+    writes_packs: bool
+    """Whether packs may be among what it writes."""
+
     def find(self, address: Address) -> Buffer | None:
         """The chunk, if it is among them."""
         ...
@@ -216,6 +219,21 @@ class DatabaseStore:
         for name in names:
             with suppress(StorageFailure):
                 self.files.delete(f"packs/{name}")
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no transaction of this process is open that may have written packs."""
+        return not any(staged.writes_packs for staged in self._staged)
+
+    def unnamed_packs(self) -> list[str]:
+        """Files of packs that the catalog does not name: of open transactions, or of killed ones.
+
+        Whoever drops them has to know that nobody is about to name them.
+        """
+        named = set(self.catalog.packs.names())
+        named.update(name for name, _ in self.catalog.packs.retired_packs())
+        found = (path.removeprefix("packs/") for path in self.files.list("packs"))
+        return [name for name in found if name not in named]
 
     # --- staging -----------------------------------------------------------------------------
 

@@ -38,6 +38,8 @@ class Staging:
     others may find chunks in it meanwhile.
     """
 
+    writes_packs = True
+
     def __init__(
         self,
         store: DatabaseStore,
@@ -191,6 +193,8 @@ class Staging:
 
 class Scratch:
     """Chunks that are never committed: they last as long as the process has the database open."""
+
+    writes_packs = False
 
     def __init__(self) -> None:
         self._held: dict[Address, Buffer] = {}

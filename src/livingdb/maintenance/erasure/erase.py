@@ -130,7 +130,7 @@ class _Plan:
             for table, rows in self._by_table.items():
                 known, sink = self._known[table], self.staging.sink
                 redact_versions(self.graph, known, rows, roots, sink, self.found)
-            chosen = self._views.find(self.found.held)
+            chosen = self._views.find(self.found.held, self.found.untold)
             self._stage()
             for _ in self._views.redact(chosen, self.versions, roots, self.found):
                 self._stage()
@@ -313,9 +313,14 @@ def _drop_projections(graph: Graph) -> None:
 
 def _clear(graph: Graph) -> list[str]:
     """Remove what counts no more; what has to wait for others."""
+    lease = graph.place.lease
     with suppress(LivingDBError):
         graph.sweep()
-    waiting = [f"pack {name}" for name, _ in graph.catalog.packs.retired_packs()]
+        if lease is not None and lease.is_alone() and graph.store.is_idle:
+            graph.store.drop_packs(graph.store.unnamed_packs())
+            graph.place.files.sweep(0.0)
+    waiting = [f"pack {name}, which nobody named" for name in graph.store.unnamed_packs()]
+    waiting += [f"pack {name}" for name, _ in graph.catalog.packs.retired_packs()]
     if not graph.catalog.clear_erased():
         waiting.append("free pages and log of the catalog")
     return waiting

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,12 +24,14 @@ class ErasedRows:
 
     `table` is the identity of the table and `name` what it is called, `ids` are the identities of
     the columns, and `values` what they hold, under the names that they had where it was found.
+    A table that `is_derived` can be computed anew where its rows cannot be told so.
     """
 
     table: str
     name: str
     ids: tuple[str, ...]
     values: pa.Table
+    is_derived: bool = False
 
     def columns(self, definition: Definition) -> list[str] | None:
         """What the columns are called in a definition; None if it does not have them."""
@@ -66,22 +68,20 @@ class ErasedRows:
         return found
 
 
-def rows_of_definition(every: Iterable[ErasedRows], definition: Definition) -> ErasedRows:
+def rows_of_definition(every: Sequence[ErasedRows], definition: Definition) -> ErasedRows | None:
     """Those of the rows to erase that are told by columns which a definition has, best its key.
 
-    `Unsupported` if there are none: what cannot be followed is not erased halfway.
+    None if a derived table has none of these; of others, `Unsupported`: what cannot be followed
+    is not erased halfway.
     """
-    chosen, name = None, ""
-    for rows in every:
-        name = rows.name
-        if rows.columns(definition) is None:
-            continue
-        if chosen is None or rows.keys(definition) is not None:
-            chosen = rows
-    if chosen is None:
+    told = [rows for rows in every if rows.columns(definition) is not None]
+    by_key = [rows for rows in told if rows.keys(definition) is not None]
+    chosen = next(iter([*by_key, *told]), None)
+    if chosen is None and not any(rows.is_derived for rows in every):
         raise Unsupported(
-            f"the rows to erase cannot be followed through the history of table {name!r}: it had "
-            f"the key ({', '.join(definition.schema.key)}) once, which does not follow from theirs"
+            f"the rows to erase cannot be followed through the history of table {every[0].name!r}: "
+            f"it had the key ({', '.join(definition.schema.key)}) once, which does not follow from "
+            "theirs"
         )
     return chosen
 

@@ -17,16 +17,19 @@ from sqlglot import exp
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.chunks.store import StoredChunk
+from livingdb.commit.refresh import DEFINITION
 from livingdb.derivation.hidden_tables import whole_name
 from livingdb.derivation.source_positions import source_positions, source_versions
 from livingdb.derivation.view import View
 from livingdb.errors import LivingDBError
+from livingdb.graph.ancestry import first_parents
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.maintenance.erasure.redact_versions import RedactedVersions
 from livingdb.maintenance.recompute import recompute_view
 from livingdb.tables.batches import flat
 from livingdb.tables.fit import fit
+from livingdb.tables.identity import output_table_id
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Change, Counts, Definition, Rows
 from livingdb.tables.records import redacted
@@ -67,19 +70,27 @@ class RecomputedViews:
     sink: Sink
     unknown: set[str] = field(default_factory=set)
     """Views of which a version is not what computing it anew gives."""
+    _untold: Collection[str] = ()
+    _definitions: dict[int, View] = field(default_factory=dict)
 
     def versions(self) -> set[Address]:
         """Every version that one of the views has or had, hidden ones too."""
         rows = (row for each in self.views for row in self._snapshots(each.view))
         return {address for row in rows for address in self.graph.tables(row).values()}
 
-    def find(self, held: Collection[Address]) -> list[tuple[ReadingView, SnapshotRow, Roots]]:
-        """The versions to compute anew, of what held rows that go, and their trees as they are."""
+    def find(
+        self, held: Collection[Address], untold: Collection[str]
+    ) -> list[tuple[ReadingView, SnapshotRow, Roots]]:
+        """The versions to compute anew, of what held rows that go, and their trees as they are.
+
+        Of tables that are `untold` all of them are, also where the rows show what they are.
+        """
+        self._untold = untold
         reading = set(held)
         found = []
         for each in self.views:
             for row in reversed(list(self._snapshots(each.view))):
-                if not self._reads(each.view, row, reading):
+                if not self._reads(self._defined(each.view, row), row, reading):
                     continue
                 roots = self._known_roots(each, row)
                 reading |= roots.keys()
@@ -118,6 +129,23 @@ class RecomputedViews:
             if set(view.branches) <= set(source_positions(graph, row)):
                 yield row
 
+    def _defined(self, view: View, row: SnapshotRow) -> View:
+        """A view as it was defined when a version of it was made."""
+        if row.sequence in self._definitions:
+            return self._definitions[row.sequence]
+        passed = []
+        for older in first_parents(self.graph.snapshots, row):
+            passed.append(older.sequence)
+            told = self.graph.record(older.address).edge.details.get(DEFINITION)
+            if told is not None:
+                view = View.from_json(told)
+                break
+            if older.sequence in self._definitions:
+                view = self._definitions[older.sequence]
+                break
+        self._definitions.update(dict.fromkeys(passed, view))
+        return view
+
     def _reads(self, view: View, row: SnapshotRow, reading: Collection[Address]) -> bool:
         try:
             read = source_versions(self.graph, view, source_positions(self.graph, row))
@@ -141,7 +169,8 @@ class RecomputedViews:
 
     def _roots(self, each: ReadingView, row: SnapshotRow, sink: Sink) -> Roots:
         """The trees of the tables of a view, computed from what it read in a snapshot."""
-        graph, view = self.graph, each.view
+        graph, view = self.graph, self._defined(each.view, row)
+        is_whole = not each.stages_only or output_table_id(view.id) in self._untold
         try:
             at = source_positions(graph, row)
             tables = recompute_view(graph, view, at, self.engine, self.trust)
@@ -149,7 +178,7 @@ class RecomputedViews:
             for name, table in tables.items():
                 address = graph.tables(row).get(name)
                 is_stage = is_hidden(whole_name(name))
-                if address is not None and (is_stage or not each.stages_only):
+                if address is not None and (is_stage or is_whole):
                     version = graph.versions.require(address)
                     definition = graph.versions.definition(version)
                     forest = graph.versions.forest(version)

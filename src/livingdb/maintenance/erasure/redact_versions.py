@@ -43,6 +43,8 @@ class RedactedVersions:
     versions: dict[Address, Version] = field(default_factory=dict)
     held: set[Address] = field(default_factory=set)
     """The versions that hold one of the rows."""
+    untold: set[str] = field(default_factory=set)
+    """The derived tables of which versions have no columns that tell the rows."""
     lines: set[Address] = field(default_factory=set)
     """The origins of all lines that were looked at."""
 
@@ -72,6 +74,9 @@ def redact_versions(
         found.lines.add(origin)
         definition = graph.versions.definition(line[0])
         rows = rows_of_definition(every, definition)
+        if rows is None:
+            found.untold.add(every[0].table)
+            continue
         _Line(graph, definition, rows, line, roots, sink, found).redact()
 
 

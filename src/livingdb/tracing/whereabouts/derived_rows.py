@@ -135,7 +135,7 @@ class DerivedRowSearch:
             masked = frozenset(
                 shown for column, shown in columns.items() if column in item.known.masked
             )
-            row = KnownRow(name, values, masked)
+            row = KnownRow(name, values, masked, item.known.is_shared)
             key = row.key(schema)
             if key is not None:
                 is_row = set(theirs.key) <= set(columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -16,6 +16,7 @@ from livingdb.graph.graph import Graph, missing_table_error
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot_columns import to_datetime
 from livingdb.tables import ingest
+from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.tracing.whereabouts.derived_rows import DerivedRowSearch
 from livingdb.tracing.whereabouts.located_row import HistoryLines, LocatedRow
@@ -67,9 +68,41 @@ class _Search:
         on_branches = dict(self._on_branches(known))
         found = [item for some in on_branches.values() for item in some]
         found += self._in_views.find(on_branches)
+        named = {item.name for item in found}
+        others = dict(self._by_identity(known, named))
+        found += [item for some in others.values() for item in some]
+        found += self._in_views.find(others)
         for tip in self._tips():
             found += self._lines.find_rows("unnamed", "", tip, self._rows_at(known, tip))
         return [*found, *self._under_other_schemas(known)]
+
+    def _by_identity(
+        self, known: KnownRow, named: Set[str]
+    ) -> Iterator[tuple[BranchId, list[LocatedRow]]]:
+        """The row on branches that nothing leads to any more, by its table and its key."""
+        definition = self._definition(self._here, known.table)
+        key = known.key(definition.schema)
+        for branch in self._graph.branches.followed():
+            head = self._head(branch)
+            if branch.name in named or head is None or key is None:
+                continue
+            rows = []
+            for name in self._graph.tables(head):
+                there = self._definition(head, name)
+                same = [c.id for c in there.schema.key_columns]
+                if there.id == definition.id and same == [
+                    column.id for column in definition.schema.key_columns
+                ]:
+                    values = dict(zip(there.schema.key, key.values(), strict=True))
+                    rows.append(KnownRow(name, values))
+            found = list(self._lines.find_rows("branch", branch.name, head, rows))
+            if found:
+                yield branch.id, found
+
+    def _definition(self, head: SnapshotRow, table: str) -> Definition:
+        version = self._lines.version(head, table)
+        assert version is not None
+        return self._graph.versions.definition(version)
 
     def _under_other_schemas(self, known: KnownRow) -> Iterator[LocatedRow]:
         snapshots = self._graph.snapshots
