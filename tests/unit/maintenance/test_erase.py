@@ -11,11 +11,18 @@ import pytest
 from tests.unit.maintenance.canary import places_of
 
 import livingdb
-from livingdb import Database
+from livingdb import Database, condition
 from livingdb.chunks.chunk import Chunk
 from livingdb.database.evolve import evolve as _evolve  # noqa: F401
 from livingdb.errors import InvalidData, NotFound
-from livingdb.evolution import AddColumn, RenameColumn
+from livingdb.evolution import (
+    AddColumn,
+    AddUnique,
+    DropColumn,
+    DropUnique,
+    MaskColumn,
+    RenameColumn,
+)
 from livingdb.graph.storage.drain_journal import drain_journal
 
 CANARY = "zebra-canary"
@@ -198,6 +205,38 @@ def test_a_copy_of_before_brings_nothing_back(database: Database, tmp_path: Path
         assert places_of(found._graph, CANARY) == []
         held = bytes(row.old) in {bytes(a) for a in found._graph.store.addresses()}
         assert not held or Chunk(row.old, found._graph.store.get(row.old)).redaction == row.new
+
+
+def test_a_table_that_shares_its_bytes_keeps_its_rows(tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "db", author="ann", engine="embedded") as database:
+        main = database.branch("main")
+        for name in ("one", "other"):
+            columns = {"id": "bigint", "name": "string", "mail": "string"}
+            main.create_table(name, columns, key="id")
+            names = [CANARY if i == KEY else "x" for i in range(60)]
+            mails = [f"{CANARY}@x" if i == KEY else f"{i}@x" for i in range(60)]
+            main.insert(name, {"id": range(60), "name": names, "mail": mails})
+            main.evolve(AddUnique(name, "mail"))
+            main.upsert(name, [{"id": KEY, "name": f"{CANARY} again", "mail": CANARY}])
+        mask = [MaskColumn("one", "name", key="a secret"), DropUnique("one", "mail")]
+        mask.append(DropColumn("one", "mail"))
+        clone = main.clone("masked", transform=mask, sync="forward", when="immediate")
+        short = condition.not_null("short", action="quarantine")
+        query = "SELECT id, name, nullif(id, 42) AS short FROM one"
+        main.derive("odd", query, when="immediate", conditions=[short])
+        assert database.sync("odd").quarantined().num_rows == 1
+        before = _contents(database)
+        database.erase("one", [KEY], reason="she asked")
+        after = _contents(database)
+        assert {p: r for p, r in after.items() if p in before and p[1] == "other"} == {
+            p: r for p, r in before.items() if p[1] == "other"
+        }
+        assert clone.table("one").get(KEY) is None
+        assert database.sync("odd").quarantined().num_rows == 0
+        assert database.check(deep=True).problems == []
+        database.erase("other", [KEY], reason="she asked")
+        assert places_of(database._graph, CANARY) == []
+        assert database.check(deep=True).problems == []
 
 
 def test_words_leave_messages_and_alerts(database: Database) -> None:

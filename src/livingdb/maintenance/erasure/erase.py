@@ -92,11 +92,9 @@ def _attempt(graph: Graph, erasure: Erasure) -> Erased | None:
     drain_journal(graph.store)
     graph.branches.follow()
     with graph.stage() as staging, _Plan(graph, erasure, staging) as plan:
-        if plan.is_empty:
-            return plan.told(None)
-        number = _Rewriting(graph, plan, staging).run()
+        number = None if plan.is_empty else _Rewriting(graph, plan, staging).run()
     if number is None:
-        return None
+        return plan.told(None, _clear(graph)) if plan.is_empty else None
     graph.store.read_redactions()
     graph.forget_rows()
     _drop_projections(graph)
@@ -114,6 +112,8 @@ class _Plan:
         self.graph = graph
         self.erasure = erasure
         self.staging = staging
+        self.pulse: tuple[int, ...] | None = graph.catalog.write_counters()
+        """What the catalog was when the plan was made; None if it was not one state."""
         self.versions = all_versions(graph)
         self.found = RedactedVersions()
         self._by_table = _by_table(erasure.rows)
@@ -121,7 +121,6 @@ class _Plan:
         how = erasure.views, erasure.engine, erasure.trust
         self._views = RecomputedViews(graph, *how, staging.sink)
         self._evict_answers()
-        self.pulse = graph.catalog.write_counters()
         self.texts: RedactedTexts = redact_texts(graph, erasure.texts)
 
     def __enter__(self) -> Self:
@@ -165,7 +164,9 @@ class _Plan:
         stale = sorted(reached - followed)
         runs = [run.version for run in catalog.versions.runs() if run.version in followed]
         with catalog.write() as connection:
+            is_same = catalog.write_counters(connection) == self.pulse
             catalog.versions.evict_all(connection, stale, runs)
+            self.pulse = catalog.write_counters(connection) if is_same else None
         self.graph.forget_rows()
 
     def _stage(self) -> None:
@@ -313,6 +314,8 @@ def _drop_projections(graph: Graph) -> None:
 
 def _clear(graph: Graph) -> list[str]:
     """Remove what counts no more; what has to wait for others."""
+    if not graph.store.redacted:
+        return []
     lease = graph.place.lease
     with suppress(LivingDBError):
         graph.sweep()

@@ -36,11 +36,11 @@ def whereabouts(graph: Graph, table: str, key: object, branch: str, at: int | No
 
 def every_located_row(graph: Graph, table: str, key: object, branch: str) -> list[LocatedRow]:
     """The row with a key wherever it is or was: also as what it was under earlier schemas."""
-    return _Search(graph, branch, None).locate(table, key)
+    return _Search(graph, branch, None, with_hidden=True).locate(table, key)
 
 
 class _Search:
-    def __init__(self, graph: Graph, branch: str, at: int | None):
+    def __init__(self, graph: Graph, branch: str, at: int | None, with_hidden: bool = False):
         self._graph = graph
         self._at = at
         self._start = graph.branch(branch)
@@ -49,7 +49,7 @@ class _Search:
             raise NotFound(f"the branch {branch!r} was not there yet at that time")
         self._here = head
         self._lines = HistoryLines(graph)
-        self._in_views = DerivedRowSearch(graph, self._lines, self._head)
+        self._in_views = DerivedRowSearch(graph, self._lines, self._head, with_hidden)
 
     def search(self, table: str, key: object) -> Whereabouts:
         """Every place."""
