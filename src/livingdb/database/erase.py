@@ -22,7 +22,11 @@ from livingdb.graph.names import is_hidden
 from livingdb.graph.table_ids import table_id
 from livingdb.maintenance.erasure.erase import Erased, Erasure, erase_history, plan_history
 from livingdb.maintenance.erasure.erased_rows import ErasedRows
-from livingdb.maintenance.erasure.recompute_views import ReadingView, is_aggregate
+from livingdb.maintenance.erasure.recompute_views import (
+    ReadingView,
+    dropped_views,
+    is_aggregate,
+)
 from livingdb.maintenance.erasure.report import ErasureReport, OutsideCopy
 from livingdb.tables import ingest
 from livingdb.tracing.whereabouts.located_row import HistoryLines, LocatedRow
@@ -129,15 +133,22 @@ class _Erasing:
         )
 
     def _reading_views(self, found: Iterable[LocatedRow]) -> list[ReadingView]:
-        """The views that were made of the rows, each after those that it reads."""
-        views = {}
+        """The views that may have been made of the rows, each after those that it reads."""
+        views: dict[str, ReadingView] = {}
         for item in found:
             if item.kind == "view" and item.name not in views:
                 view = View.from_json(derived_sync(self._graph, item.name).spec)
-                if view.what == "sql" and not view.restless:
-                    is_kept = self._keeps_aggregates and is_aggregate(view)
-                    views[item.name] = ReadingView(view, item.how == "row" or is_kept)
+                if view.what == "sql":
+                    is_shown = item.how == "row" or self._is_kept(view)
+                    views[item.name] = ReadingView(view, is_shown)
+        named = {sync.target for sync in self._database.syncs()}
+        for view in dropped_views(self._graph, named):
+            views.setdefault(view.name, ReadingView(view, self._is_kept(view)))
         return list(views.values())
+
+    def _is_kept(self, view: View) -> bool:
+        """Whether what a view shows stays: it tells of many rows, or cannot be computed anew."""
+        return view.restless or (self._keeps_aggregates and is_aggregate(view))
 
     def _kept(self, found: Sequence[LocatedRow]) -> list[str]:
         """What was made of the rows and stays as it is."""

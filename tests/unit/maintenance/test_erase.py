@@ -72,6 +72,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         main.derive("bag", "SELECT name, city FROM people WHERE id < 60", when="immediate")
         joined = "SELECT t.id, t.city, p.name FROM twin t JOIN people p ON t.n = p.id"
         main.derive("joined", joined, when="immediate")
+        main.derive("past", "SELECT name, n FROM people WHERE id > 10", when="immediate")
+        main.update("people", [{"id": KEY, "n": -1}, {"id": 2, "n": -2}])
+        database.drop_branch("past", detach=True)
         main.derive("towns", "SELECT city, count(*) AS c FROM people GROUP BY city")
         for step in range(6):
             main.update("people", [{"id": KEY, "n": step}, {"id": step, "n": -step}])

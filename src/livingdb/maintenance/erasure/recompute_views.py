@@ -39,7 +39,7 @@ from livingdb.trees.delta import empty_delta, merge_deltas
 from livingdb.trees.diff import DELETED, INSERTED, UPDATED
 from livingdb.trees.forest import Forest
 
-__all__ = ["ReadingView", "RecomputedViews", "is_aggregate"]
+__all__ = ["ReadingView", "RecomputedViews", "dropped_views", "is_aggregate"]
 
 _GATHERING = (exp.AggFunc, exp.Group, exp.Distinct, exp.Window, exp.Limit)
 
@@ -57,6 +57,18 @@ class ReadingView:
 
     view: View
     stages_only: bool
+
+
+def dropped_views(graph: Graph, known: Collection[str]) -> list[View]:
+    """The views of SQL there once were, beside those of known names, in the order they came."""
+    newest = next(graph.newest_snapshots()).sequence
+    found: dict[str, View] = {}
+    for row in graph.snapshots.of_kind("derive", 0, newest):
+        told = graph.record(row.address).edge.details.get(DEFINITION)
+        view = None if told is None else View.from_json(told)
+        if view is not None and view.what == "sql" and view.name not in known:
+            found.setdefault(view.name, view)
+    return list(found.values())
 
 
 @dataclass
@@ -126,7 +138,7 @@ class RecomputedViews:
         for row in graph.newest_snapshots():
             if row.kind not in ("derive", "propagate") or view.name not in graph.tables(row):
                 continue
-            if set(view.branches) <= set(source_positions(graph, row)):
+            if set(self._defined(view, row).branches) <= set(source_positions(graph, row)):
                 yield row
 
     def _defined(self, view: View, row: SnapshotRow) -> View:
