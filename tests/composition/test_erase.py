@@ -61,7 +61,7 @@ def _erase(db: livingdb.Database, random: Random) -> str:
     after = _rows(db, name)
     for place, rows in before.items():
         kept = [one for one in rows if any(one.get(n) != v for n, v in row.items())]
-        assert after[place] == kept, place
+        assert after[place] == kept, (place, rows, after[place], row)
     assert db.check(deep=True).problems == []
     told = db.erase(name, [key], reason="asked again", branch="main")
     assert told.versions == 0

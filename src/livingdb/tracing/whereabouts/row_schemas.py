@@ -42,13 +42,15 @@ class KnownRow:
     """A row in a table: what is known of its values, with its key, and what is masked.
 
     Without values it is in rows of the table that nobody can name.  One that `is_shared` is told by
-    the row that was looked for, and by others as well.
+    the row that was looked for, and by others as well; one that `is_locked` is under a masked key
+    that nobody here can tell.
     """
 
     table: str
     values: Mapping[str, Any]
     masked: frozenset[str] = field(default_factory=frozenset)
     is_shared: bool = False
+    is_locked: bool = False
 
     def key(self, schema: TableSchema) -> dict[str, Any] | None:
         """Its key in a table of this schema, if that is known."""
@@ -181,6 +183,8 @@ def _under_masked_key(lens: MaskedKeyLens, row: KnownRow) -> Iterator[KnownRow]:
     try:
         (key,) = lens.masked_keys(given).to_pylist()
     except MaskKeyMissing:
+        masked = row.masked | set(lens.there.makes)
+        yield KnownRow(row.table, {}, masked, row.is_shared, is_locked=True)
         return
     masked = row.masked | set(lens.there.makes)
     yield KnownRow(row.table, {**row.values, **key}, masked, row.is_shared)

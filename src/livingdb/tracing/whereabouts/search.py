@@ -48,7 +48,7 @@ class _Search:
         if head is None:
             raise NotFound(f"the branch {branch!r} was not there yet at that time")
         self._here = head
-        self._lines = HistoryLines(graph)
+        self._lines = HistoryLines(graph, with_hidden)
         self._in_views = DerivedRowSearch(graph, self._lines, self._head, with_hidden)
 
     def search(self, table: str, key: object) -> Whereabouts:
