@@ -29,6 +29,7 @@ LINES = [
     (["compact"], "compact"),
     (["gc", "--dry-run", "--days", "30"], "gc"),
     (["gc", "--why", "v1"], "gc"),
+    (["erase", "orders", "1", "--reason", "asked", "--dry-run"], "erase"),
     (["derive", "x", "--sql", "SELECT id FROM orders", "--when", "immediate"], "derive"),
 ]
 

@@ -136,6 +136,12 @@ CASES: dict[str, list[list[str]]] = {
         ["gc", "--policy", "--keep", '{"weeks": 2}'],
         ["gc", "--why", "v1"],
     ],
+    "erase": [
+        ["erase", "orders", "1", "--reason", "she asked", "--dry-run"],
+        ["erase", "orders", "1", "--reason", "she asked"],
+        ["erase", "orders", "1", "--reason", "she asked"],
+        ["erase", "nothing", "1", "--reason", "she asked"],
+    ],
 }  # fmt: skip
 SQUASHED = {"status", "check", "storage", "compact"}
 """These tell sizes, which follow the versions of libraries."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.unit.maintenance.canary import places_of
 
 import livingdb
 import livingdb.spark
@@ -99,6 +100,24 @@ def test_every_type(spark: SparkSession, db: livingdb.Database) -> None:
     main.upsert("t", [{**first, "id": 2}, {**first, "text": None}])
     check_frame(livingdb.spark.table(db, "main", "t"), main.table("t"))
     assert len(files_of(db)) == 1, "what changed is laid over the files"
+
+
+def test_erased_rows_leave_the_files(spark: SparkSession, db: livingdb.Database) -> None:
+    main = db.branch("main")
+    main.create_table("people", {"id": "bigint", "name": "string"}, key="id")
+    names = ["zebra-canary" if n == 7 else f"name {n}" for n in range(50)]
+    first = main.insert("people", {"id": range(50), "name": names}).id
+    check_frame(livingdb.spark.table(db, "main", "people"), main.table("people"))
+    main.upsert("people", [{"id": 7, "name": "zebra-canary again"}])
+    check_frame(livingdb.spark.table(db, "main", "people"), main.table("people"))
+    assert any("projections" in place for place in places_of(db._graph, "zebra-canary"))
+    db.erase("people", [7], reason="asked")
+    assert places_of(db._graph, "zebra-canary") == []
+    for ref in ("main", first):
+        frame = livingdb.spark.table(db, ref, "people")
+        check_frame(frame, db.at(ref).table("people"))
+        assert frame.count() == 49
+    assert places_of(db._graph, "zebra-canary") == []
 
 
 KEYS: dict[str, list[Any]] = {

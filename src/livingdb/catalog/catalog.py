@@ -16,6 +16,7 @@ from livingdb.catalog.alerts import Alerts, Watches
 from livingdb.catalog.branches import EPOCH, Branches, BranchRow
 from livingdb.catalog.counters import Counters
 from livingdb.catalog.dropped_branches import DroppedBranches
+from livingdb.catalog.erasures import Erasures
 from livingdb.catalog.fixed_names import FixedBranches, FixedSyncs
 from livingdb.catalog.forgotten import ForgottenRows
 from livingdb.catalog.former_names import FormerNames
@@ -33,6 +34,7 @@ from livingdb.catalog.packs import Packs
 from livingdb.catalog.runs import Runs, Trail
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.snapshots import ChangedTables, Snapshots
+from livingdb.catalog.sql.clear_tables import clear_tables
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.catalog.sql.sqlite import writing_engine
 from livingdb.catalog.steps import Steps
@@ -88,6 +90,7 @@ class Catalog:
         self.forgotten = ForgottenRows(queries)
         self.dropped_branches = DroppedBranches(queries)
         self.leases = LeaseRows(queries)
+        self.erasures = Erasures(queries)
 
     @classmethod
     def create(cls, engine: Engine, first: Callable[[Catalog, Connection], None]) -> Catalog:
@@ -235,6 +238,16 @@ class Catalog:
             connection, [is_epoch], lambda row: {"value": str(int(row["value"]) + 1)}
         )
         return str(changed[0]["value"])
+
+    def clear_erased(self) -> bool:
+        """Let what was erased leave the free pages and the log, too; whether it has."""
+        if all(row.is_cleared for row in self.erasures.all()):
+            return True
+        is_done = clear_tables(self.engine, schema.metadata.sorted_tables)
+        if is_done:
+            with self.write() as connection:
+                self.erasures.set_cleared(connection)
+        return is_done
 
     def close(self) -> None:
         """Let go of every connection."""

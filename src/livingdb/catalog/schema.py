@@ -442,6 +442,7 @@ erasure = Table(
     Column("author", Text, nullable=False),
     Column("reason", Text, nullable=False),
     Column("details", Text, nullable=False),
+    Column("is_cleared", _Number, nullable=False),
     _digest(),
     sqlite_autoincrement=True,
 )

@@ -245,6 +245,11 @@ class Snapshots:
         """Keep a row that was just committed."""
         self._remember(row)
 
+    def forget_all(self) -> None:
+        """Read rows anew: texts may have been erased from them."""
+        self._by_sequence = OrderedDict()
+        self._by_address = {}
+
     def _remember(self, row: SnapshotRow) -> SnapshotRow:
         self._newest = max(self._newest, row.sequence)
         self._by_sequence[row.sequence] = row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -153,8 +153,7 @@ class VersionRows:
     def get_many(self, addresses: Sequence[Address]) -> list[VersionRow]:
         """Those of the versions that are here."""
         found: list[VersionRow] = []
-        for start in range(0, len(addresses), 500):
-            part = addresses[start : start + 500]
+        for part in _parts(addresses):
             rows = self._queries.all(_GET_MANY, {"wanted": part})
             found += [read_row(row) for row in rows]
         return found
@@ -185,6 +184,10 @@ class VersionRows:
     def add_runs(self, connection: Connection, runs: Iterable[RunRow]) -> None:
         """Put runs to new versions, in a transaction."""
         _runs.insert_missing(connection, [run._asdict() for run in runs])
+
+    def replace(self, connection: Connection, rows: Iterable[VersionRow]) -> None:
+        """Say other things of versions that are there, in a transaction."""
+        _rows.put(connection, [row._asdict() for row in rows])
 
     # --- materializations --------------------------------------------------------------------
 
@@ -227,6 +230,20 @@ class VersionRows:
         """Forget the tree of a version."""
         with self._writing.begin() as connection:
             _trees.delete(connection, _made.c.version == version)
+
+    def evict_all(
+        self, connection: Connection, versions: Sequence[Address], runs: Sequence[Address]
+    ) -> None:
+        """Forget the roots of versions, and the runs to others, in a transaction."""
+        for part in _parts(versions):
+            _trees.delete(connection, _made.c.version.in_(part))
+        for part in _parts(runs):
+            _runs.delete(connection, _run.c.version.in_(part))
+
+
+def _parts(addresses: Sequence[Address]) -> Iterator[Sequence[Address]]:
+    for start in range(0, len(addresses), 500):
+        yield addresses[start : start + 500]
 
 
 def _read_run(row: Sequence[Any]) -> RunRow | None:

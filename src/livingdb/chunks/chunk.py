@@ -34,6 +34,8 @@ from livingdb.chunks.chunk_format import (
     parse_directory,
     read_header,
     record_header,
+    redaction_digest,
+    redaction_header,
     start_of_header,
 )
 from livingdb.chunks.compression import (
@@ -76,6 +78,7 @@ __all__ = [
     "encode_record",
     "join_columns",
     "read_record",
+    "redacted_record",
     "references",
 ]
 
@@ -213,6 +216,12 @@ def encode_record(payload: bytes) -> StoredChunk:
     return assemble(record_header(payload), [compress_record(payload, DEFAULT_LEVEL)])
 
 
+def redacted_record(replaced: Address, payload: bytes) -> StoredChunk:
+    """What takes the place of a record, under its address."""
+    header = redaction_header(replaced, record_header(payload))
+    return assemble(header, [compress_record(payload, DEFAULT_LEVEL)])
+
+
 def compress_record(payload: bytes, level: int) -> PhysicalColumn:
     """The body of a record, compressed with what records have in common."""
     if len(payload) <= MIN_COMPRESSED_BYTES:
@@ -336,6 +345,11 @@ class Chunk:
                 raise Corruption(f"chunk {short(self.address)}: {error}") from None
             self._known_directory = directory
         return self._known_directory
+
+    @property
+    def redaction(self) -> Address | None:
+        """What tells it from other redactions of its address; None if it is no redaction."""
+        return redaction_digest(self.header)
 
     @property
     def size_bytes(self) -> int:

@@ -2,12 +2,16 @@
 
     stored chunk = header length (u16; a longer one: 0, then u32) · header · directory · bodies
     header       = magic · kind · level · rows · columns × (descriptor, digest)
+    redaction    = magic of its own · address of what it replaces · digest of header · header
     directory    = standing · reference? · columns × (compression, stored bytes, encoded bytes)
 
-The address is the BLAKE3 of the header alone.  The directory is free to change: how bytes are
-encoded is no part of a name.  A chunk stands alone, or is stored against another one (its
-columns as patches of that chunk's columns, or compressed with dictionaries from a record), or
-it is a base: it stands alone for good, because others may be stored against it.
+The address is the BLAKE3 of the header alone.  A *redaction* lies under the address of the record
+that it took the place of: its header says that address, and a digest of the rest of it.
+
+The directory is free to change: how bytes are encoded is no part of a name.  A chunk stands alone,
+or is stored against another one (its columns as patches of that chunk's columns, or compressed with
+dictionaries from a record), or it is a base: it stands alone for good, because others may be stored
+against it.
 """
 
 from __future__ import annotations
@@ -37,15 +41,19 @@ __all__ = [
     "Directory",
     "PhysicalColumn",
     "assemble",
+    "header_address",
     "header_place",
     "parse_directory",
     "parse_header",
     "read_header",
     "record_header",
+    "redaction_digest",
+    "redaction_header",
     "start_of_header",
 ]
 
 MAGIC = b"LDC1"
+REDACTION_MAGIC = b"LDR1"
 LEAF, NODE, RECORD = 0, 1, 2
 RAW, ZSTD, DICTIONARY, PATCH, BUILT_IN = 0, 1, 2, 3, 4
 MAX_CHUNK_ROWS = 1 << 24
@@ -57,6 +65,9 @@ _LENGTH = struct.Struct("<H")
 _LONG_LENGTH = struct.Struct("<HI")  # 0, which is the length of no header, and the length
 _ENTRY = struct.Struct("<BII")  # compression, stored bytes, encoded bytes
 _RECORD_DESCRIPTOR = b"\0"
+_REPLACED_AT = len(REDACTION_MAGIC)
+_DIGEST_AT = _REPLACED_AT + ADDRESS_BYTES
+_REDACTED_AT = _DIGEST_AT + ADDRESS_BYTES
 _ALONE, _AGAINST, _BASE = 0, 1, 2
 
 
@@ -86,6 +97,25 @@ def record_header(payload: bytes) -> bytes:
     return start_of_header(RECORD, 0, 1, 1) + _RECORD_DESCRIPTOR + digest(payload)
 
 
+def redaction_header(replaced: Address, header: bytes) -> bytes:
+    """The header of what takes the place of a chunk, under its address."""
+    return REDACTION_MAGIC + replaced + digest(header) + header
+
+
+def redaction_digest(header: bytes) -> Address | None:
+    """What tells the redactions of one chunk apart; None if the header is no redaction's."""
+    if not header.startswith(REDACTION_MAGIC):
+        return None
+    return Address(header[_DIGEST_AT:_REDACTED_AT])
+
+
+def header_address(header: bytes) -> Address:
+    """The address under which a chunk with this header lies."""
+    if header.startswith(REDACTION_MAGIC):
+        return Address(header[_REPLACED_AT:_DIGEST_AT])
+    return digest(header)
+
+
 def assemble(
     header: bytes,
     columns: Sequence[PhysicalColumn],
@@ -104,7 +134,7 @@ def assemble(
         parts.append(bytes([_AGAINST]) + reference)
     parts += [_ENTRY.pack(c.compression, len(c.stored), c.encoded_bytes) for c in columns]
     parts += [c.stored for c in columns]
-    return StoredChunk(digest(header), b"".join(parts))
+    return StoredChunk(header_address(header), b"".join(parts))
 
 
 def _length(header_bytes: int) -> bytes:
@@ -135,7 +165,7 @@ def read_header(buffer: Buffer, address: Address) -> tuple[bytes, Header]:
             if length <= 0xFFFF:
                 raise Corruption("its header is shorter than its length says")
         header = bytes(buffer[at : at + length])
-        if digest(header) != address:
+        if header_address(header) != address:
             raise Corruption("its header does not have its address")
         return header, parse_header(header)
     except (struct.error, IndexError):
@@ -145,6 +175,11 @@ def read_header(buffer: Buffer, address: Address) -> tuple[bytes, Header]:
 @lru_cache(maxsize=1024)
 def parse_header(header: bytes) -> Header:
     """Kind, level, rows, descriptors and digests."""
+    named = redaction_digest(header)
+    if named is not None:
+        header = header[_REDACTED_AT:]
+        if digest(header) != named or header.startswith(REDACTION_MAGIC):
+            raise Corruption("its redaction does not have its digest")
     magic, kind, level, rows, count = _START.unpack_from(header)
     if magic != MAGIC or kind > RECORD or rows > MAX_CHUNK_ROWS:
         raise Corruption("not a chunk header")

@@ -132,7 +132,7 @@ class _Repacker:
             columns = [chunk.canonical(place, kind) for place, kind in enumerate(types)]
             bodies = [encode_body(*pair) for pair in zip(columns, types, strict=True)]
             is_base = chunk.directory.is_base
-        if chunk.kind == RECORD and self.block_sink is not None and fits_block(bodies[0]):
+        if chunk.kind == RECORD and self._goes_to_block(chunk, bodies[0]):
             self._join_block(chunk.address, bodies[0])
             return
         if chunk.kind == RECORD:
@@ -152,6 +152,11 @@ class _Repacker:
             self._emit(assemble(chunk.header, tight))
         else:
             self._join_group(chunk, bodies, tight)
+
+    def _goes_to_block(self, chunk: Chunk, payload: bytes) -> bool:
+        """Whether a record is stored with others, where its header follows from what it holds."""
+        is_plain = chunk.redaction is None
+        return self.block_sink is not None and is_plain and fits_block(payload)
 
     def _compress_tightly(self, body: bytes) -> PhysicalColumn:
         best = PhysicalColumn(RAW, body, len(body))

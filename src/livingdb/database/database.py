@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from livingdb.database.status import Status
     from livingdb.maintenance.backup.back_up import Backup
     from livingdb.maintenance.backup.keep_points import Keep
+    from livingdb.maintenance.erasure.report import ErasureReport
     from livingdb.maintenance.upkeep.job import Work
     from livingdb.maintenance.upkeep.runner import UpkeepReport
     from livingdb.render.picture import SnapshotGraph
@@ -453,6 +454,29 @@ class Database(Alerting, Comparing, Tracing):
         from livingdb.database.status import find_status
 
         return find_status(self)
+
+    def erase(
+        self,
+        table: str,
+        keys: object,
+        reason: str,
+        aggregates: str = "keep",
+        texts: Sequence[str] = (),
+        branch: object = None,
+        dry_run: bool = False,
+    ) -> ErasureReport:
+        """Take rows out of a table for good: they leave every version, branch, view and file.
+
+        They are deleted at every head first, as anybody deletes rows; then from all of history.
+        Snapshots keep their ids.  What follows from the rows alone goes with them; what they are
+        only part of stays (`aggregates="keep"`) and is named in the report, with models, backups
+        and exports that saw them.  `texts` are words that leave messages, statements and alerts.
+        `dry_run`: only the report is made.
+        """
+        from livingdb.database.erase import erase
+
+        of = self.default_branch.name if branch is None else str(branch)
+        return erase(self, table, keys, reason, aggregates, texts, of, dry_run)
 
     def storage(self) -> Any:
         """How many bytes and chunks there are, and how much is shared."""

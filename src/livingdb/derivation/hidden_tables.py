@@ -13,6 +13,7 @@ __all__ = [
     "condition_column",
     "hot_table",
     "quarantine_table",
+    "whole_name",
     "whole_tables",
 ]
 
@@ -32,6 +33,14 @@ def condition_column(columns: Iterable[str]) -> str:
 def hot_table(table: str) -> str:
     """The table that holds the hot rows of one of which only those are stored."""
     return HOT + table
+
+
+def whole_name(name: str) -> str:
+    """The table that a hidden one belongs to; the name itself where it is of another kind."""
+    for prefix in (WHOLE, ASIDE, HOT):
+        if name.startswith(prefix):
+            return name.removeprefix(prefix)
+    return name
 
 
 def whole_tables(held: Mapping[str, Version]) -> dict[str, Version]:

@@ -79,7 +79,9 @@ class Graph:
         self._epoch = catalog.meta(EPOCH)
         self.store = DatabaseStore(catalog, place.files, place.is_unprotected)
         self.index = CatalogIndex(catalog)
-        self.versions = Versions(self.store, self.index, collaborators.evaluators)
+        self.versions = Versions(
+            self.store, self.index, collaborators.evaluators, redacted=self.store.redacted
+        )
         self._records: OrderedDict[Address, SnapshotRecord] = OrderedDict()
         self._scratch: Scratch | None = None
         self.in_step = BranchesInStep(self)
@@ -204,6 +206,8 @@ class Graph:
                 self.store.sweep_retired(False, now())
             elif lease.is_alone():
                 self.store.sweep_retired(True, now())
+        if self.store.redacted:
+            self.catalog.clear_erased()
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -259,11 +263,23 @@ class Graph:
                 self.versions.forget_cut_lines()
                 self.forgotten.refresh()
             self.observer.refresh()
+            if self.store.read_redactions():
+                self.forget_rows()
             self._epoch = epoch
 
     def observe_now(self) -> None:
         """See what the database has now: whatever others changed, the next answer knows it."""
         self.observe_epoch(self.catalog.meta(EPOCH))
+
+    def forget_rows(self) -> None:
+        """Read everything anew: something of what was read before may have been erased."""
+        self.store.refresh()
+        self.upkeep.forget_answers()
+        self.snapshots.forget_all()
+        self.index.forget_all()
+        self.versions.forget_rows()
+        with self._lock:
+            self._records.clear()
 
     def resolve(self, ref: str) -> ResolvedRef:
         """The snapshot a ref names."""

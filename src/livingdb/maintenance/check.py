@@ -168,6 +168,7 @@ class Check:
             self._check_runs,
             self._check_snapshots,
             self._check_names,
+            self._check_redactions,
             self._check_uniques,
             self._check_projections,
         )
@@ -380,6 +381,17 @@ class Check:
         with self.collect_problems(where):
             for address in self.trees.walk(definition, root):
                 self._check_chunk(address, where)
+
+    def _check_redactions(self) -> None:
+        """What was erased is nowhere: under its name lies what took its place."""
+        rows = self.graph.catalog.erasures.redactions()
+        there = self.store.contains([row.old for row in rows])
+        for row, is_there in zip(rows, there.tolist(), strict=True):
+            where = f"redaction {short(row.old)}"
+            with self.collect_problems(where):
+                held = self.store.get(row.old) if is_there else None
+                if held is not None and Chunk(row.old, held).redaction != row.new:
+                    self._report(where, "it holds something else than what was left by an erasure")
 
     def _check_projections(self) -> None:
         for name, what in projection_problems(self.graph):

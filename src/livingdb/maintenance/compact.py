@@ -8,7 +8,7 @@ catalog's *epoch* goes up with it: a transaction that began before notices and s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +20,13 @@ from livingdb.graph.storage.drain_journal import drain_journal, give_back_pages
 from livingdb.maintenance.live_chunks import LiveChunks
 from livingdb.maintenance.projections import drop_unused_projections
 from livingdb.maintenance.reach import Trees
-from livingdb.tables.index import Version
+from livingdb.tables.index import Tree, Version
 from livingdb.tables.recipe import Derived
 from livingdb.tables.thin_keyframes import thin_keyframes
 from livingdb.tables.unique_index import KIND as INDEX_KIND
 from livingdb.trees.nodes import Entries
 
-__all__ = ["LEFT_BEHIND_SECONDS", "CompactionReport", "compact"]
+__all__ = ["LEFT_BEHIND_SECONDS", "CompactionReport", "add_runs", "compact", "live_chunks"]
 
 Progress = Callable[[str], None]
 _ATTEMPTS = 3
@@ -58,7 +58,7 @@ def compact(graph: Graph, progress: Progress | None = None) -> CompactionReport:
     drained = drain_journal(store)
     say("thinning old trees")
     thinned = _thin(graph)
-    _add_runs(graph)
+    add_runs(graph)
     before = _pack_bytes(graph, graph.catalog.packs.names())
     for _ in range(_ATTEMPTS):
         if _repack(graph, say):
@@ -80,7 +80,7 @@ def _repack(graph: Graph, say: Progress) -> bool:
     say("finding what is alive")
     graph.branches.follow()
     pulse = graph.catalog.write_counters()
-    live, older = _live_chunks(graph)
+    live, older = live_chunks(graph)
     say("writing packs")
     swap = _Swap(graph, pulse)
     source = store.packs.with_packs(names)
@@ -113,7 +113,7 @@ def _head_versions(graph: Graph) -> dict[Address, Version]:
     return heads
 
 
-def _add_runs(graph: Graph) -> None:
+def add_runs(graph: Graph) -> None:
     """Write down the runs to the heads of branches that have none: they are older than runs are."""
     for head in _head_versions(graph).values():
         graph.upkeep.save_missing_runs(head)
@@ -141,9 +141,16 @@ def _thin_indexes(graph: Graph, heads: Iterable[Version]) -> int:
     return evicted
 
 
-def _live_chunks(graph: Graph) -> tuple[set[Address], dict[Address, Address]]:
-    """Every chunk something needs, and for tree nodes the older ones they took the place of."""
-    live = LiveChunks(graph)
+def live_chunks(
+    graph: Graph,
+    trees_to_be: Mapping[Address, Tree] | None = None,
+    runs_to_go: Collection[Address] = (),
+) -> tuple[set[Address], dict[Address, Address]]:
+    """Every chunk something needs, and for tree nodes the older ones they took the place of.
+
+    Versions are about to have the `trees_to_be`, and others to lose their runs.
+    """
+    live = LiveChunks(graph, trees_to_be, runs_to_go)
     live.find_new()
     return live.addresses, _older_leaves(graph, live.trees)
 

@@ -6,7 +6,7 @@ anchored its recipe, and the changes of the anchor instead of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from livingdb.catalog.versions import VersionRow
 from livingdb.chunks.address import Address
@@ -15,6 +15,7 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot import SnapshotRecord
 from livingdb.graph.storage.database_store import DatabaseStore
 from livingdb.maintenance.reach import Trees, recipe_chunks
+from livingdb.tables.index import Tree
 from livingdb.tables.recipe import Change, Rows, load_recipe
 
 __all__ = ["LiveChunks", "references_of"]
@@ -23,10 +24,20 @@ _FEW = 1_000
 
 
 class LiveChunks:
-    """The chunks that are needed, and those that came to be so since they were last looked for."""
+    """The chunks that are needed, and those that came to be so since they were last looked for.
 
-    def __init__(self, graph: Graph):
+    Versions are about to have the `trees_to_be`, and others to lose their runs.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        trees_to_be: Mapping[Address, Tree] | None = None,
+        runs_to_go: Collection[Address] = (),
+    ):
         self._graph = graph
+        self._trees_to_be = trees_to_be or {}
+        self._runs_to_go = runs_to_go
         self._trees = Trees(graph.store, graph.versions.cache)
         self._snapshots: set[int] = set()
         self._versions: dict[Address, VersionRow] = {}
@@ -84,14 +95,17 @@ class LiveChunks:
 
     def _find_runs(self, found: set[Address]) -> None:
         for run in self._graph.catalog.versions.runs():
-            if run.change not in self._runs:
+            if run.change not in self._runs and run.version not in self._runs_to_go:
                 self._runs.add(run.change)
                 found.add(run.change)
                 found.update(recipe_chunks(load_recipe(self._graph.store, run.change)))
 
     def _find_materializations(self, found: set[Address]) -> list[tuple[int, Address, Address]]:
         roots = []
-        for version, root, layout in self._graph.catalog.versions.materializations():
+        stored = self._graph.catalog.versions.materializations()
+        trees = {version: Tree(root, layout) for version, root, layout in stored}
+        for version, tree in {**trees, **self._trees_to_be}.items():
+            root, layout = tree.root, tree.layout
             row = self._versions.get(version)  # None: it came meanwhile, and is found next time
             if row is not None and (version, root) not in self._roots:
                 self._roots.add((version, root))

@@ -1,7 +1,8 @@
 """Mending a database with a second copy of it: rows of the catalog first, then chunks.
 
 A chunk's address says what it has to be, so it does not matter how old the copy is: whatever chunk
-it has is taken.  A damaged pack is written anew from what can be read of it and what the copy has.
+it has is taken, but for what was erased since.  A damaged pack is written anew from what can be
+read of it and what the copy has.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class _Repair:
         self._copy = copy.store
         self._files = graph.place.files, copy.place.files
         self._mended: list[Mended] = []
+        redactions = graph.catalog.erasures.redactions()
+        self._redactions = {row.old: row.new for row in redactions}
 
     def run(self) -> list[Mended]:
         while True:
@@ -57,7 +60,7 @@ class _Repair:
             return
         kept: dict[Address, StoredChunk] = {}
         for address in addresses:
-            for found in self._own(name, address), _sound_chunk(self._copy, address):
+            for found in self._own(name, address), self._copied(address):
                 if found is not None:
                     kept[address] = found
                     break
@@ -83,11 +86,19 @@ class _Repair:
         except LivingDBError:
             return None
 
+    def _copied(self, address: Address) -> StoredChunk | None:
+        """A chunk of the copy that is sound, and is not one of which something was erased here."""
+        found = _sound_chunk(self._copy, address)
+        wanted = self._redactions.get(address)
+        if found is None or wanted is None:
+            return found
+        return found if Chunk(address, found.data).redaction == wanted else None
+
     def _fetch(self, addresses: Iterable[Address]) -> None:
         """Take chunks from the copy, with those that they are stored against."""
         found: dict[Address, StoredChunk] = {}
         for address in addresses:
-            chunk = _sound_chunk(self._copy, address)
+            chunk = self._copied(address)
             if chunk is None:
                 continue
             found[address] = chunk

@@ -9,7 +9,7 @@ registers an `Evaluator` for them (see `versions`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,16 @@ from livingdb.tables.layout import Layout
 from livingdb.tables.records import load_record, record
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["Change", "Counts", "Definition", "Derived", "Recipe", "Rows", "load_recipe"]
+__all__ = [
+    "Change",
+    "Counts",
+    "Definition",
+    "Derived",
+    "Recipe",
+    "Rows",
+    "fresh_recipe",
+    "load_recipe",
+]
 
 
 @dataclass(frozen=True)
@@ -98,22 +107,29 @@ class Counts:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows under a root."""
+    """The rows under a root.
+
+    `epoch` is 0, unless the recipe would have the address of one that was redacted.
+    """
 
     definition: Address
     root: Address
     count: int
+    epoch: int = 0
 
     def to_chunk(self) -> StoredChunk:
         """The recipe as a record."""
-        return record(
-            {
-                "kind": "rows",
-                "definition": self.definition.hex(),
-                "root": self.root.hex(),
-                "count": self.count,
-            }
-        )
+        return record(self.to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        """The recipe as plain values."""
+        values = {
+            "kind": "rows",
+            "definition": self.definition.hex(),
+            "root": self.root.hex(),
+            "count": self.count,
+        }
+        return {**values, "epoch": self.epoch} if self.epoch else values
 
 
 @dataclass(frozen=True)
@@ -122,7 +138,7 @@ class Change:
 
     `columns` are the value columns the delta carries, as `TableSchema.delta_numbers` has them,
     and `masked` those of them that only some of its rows carry.  `counts` is None until somebody
-    compared the rows.
+    compared the rows.  `epoch` is as that of `Rows`.
     """
 
     base: Address
@@ -131,21 +147,25 @@ class Change:
     masked: tuple[int, ...]
     rows: int
     counts: Counts | None = None
+    epoch: int = 0
 
     def to_chunk(self) -> StoredChunk:
         """The recipe as a record."""
+        return record(self.to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        """The recipe as plain values."""
         counts = self.counts
-        return record(
-            {
-                "kind": "change",
-                "base": self.base.hex(),
-                "chunks": [chunk.hex() for chunk in self.chunks],
-                "columns": list(self.columns),
-                "masked": list(self.masked),
-                "rows": self.rows,
-                "counts": counts and [counts.inserted, counts.updated, counts.deleted],
-            }
-        )
+        values = {
+            "kind": "change",
+            "base": self.base.hex(),
+            "chunks": [chunk.hex() for chunk in self.chunks],
+            "columns": list(self.columns),
+            "masked": list(self.masked),
+            "rows": self.rows,
+            "counts": counts and [counts.inserted, counts.updated, counts.deleted],
+        }
+        return {**values, "epoch": self.epoch} if self.epoch else values
 
 
 @dataclass(frozen=True)
@@ -169,7 +189,8 @@ def load_recipe(store: ChunkReader, version: Address) -> Recipe:
     try:
         kind = data["kind"]
         if kind == "rows":
-            return Rows(_address(data["definition"]), _address(data["root"]), data["count"])
+            definition, root = _address(data["definition"]), _address(data["root"])
+            return Rows(definition, root, data["count"], data.get("epoch", 0))
         if kind == "change":
             return Change(
                 _address(data["base"]),
@@ -178,10 +199,20 @@ def load_recipe(store: ChunkReader, version: Address) -> Recipe:
                 tuple(data["masked"]),
                 data["rows"],
                 Counts(*data["counts"]) if data["counts"] else None,
+                data.get("epoch", 0),
             )
         return Derived(kind, {name: value for name, value in data.items() if name != "kind"})
     except (KeyError, TypeError, ValueError):
         raise Corruption(f"record {version.hex()[:12]} is no recipe") from None
+
+
+def fresh_recipe(recipe: Rows | Change, redacted: Set[Address]) -> StoredChunk:
+    """The record of a recipe, with the first epoch that gives it an address not redacted."""
+    stored = recipe.to_chunk()
+    while stored.address in redacted:
+        recipe = replace(recipe, epoch=recipe.epoch + 1)
+        stored = recipe.to_chunk()
+    return stored
 
 
 def _address(text: str) -> Address:

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from livingdb.chunks.address import Address, short
-from livingdb.chunks.chunk import Chunk, encode_record, read_record
+from livingdb.chunks.chunk import Chunk, encode_record, read_record, redacted_record
 from livingdb.chunks.store import ChunkReader, StoredChunk
 from livingdb.errors import Corruption
 
-__all__ = ["load_record", "record"]
+__all__ = ["load_record", "record", "redacted"]
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 
@@ -18,6 +18,11 @@ _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=F
 def record(value: dict[str, Any]) -> StoredChunk:
     """The chunk of a JSON value: sorted names, no blanks, UTF-8."""
     return encode_record(_encode(value).encode())
+
+
+def redacted(address: Address, value: dict[str, Any]) -> StoredChunk:
+    """The chunk of a JSON value that takes the place of another record, under its address."""
+    return redacted_record(address, _encode(value).encode())
 
 
 def load_record(store: ChunkReader, address: Address) -> dict[str, Any]:

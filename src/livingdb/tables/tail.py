@@ -83,6 +83,13 @@ class Tails:
         self._forget((place, last.address))
         return merge_deltas([before, *self._deltas(line[::-1])])
 
+    def clear(self) -> None:
+        """Forget what was merged and read so far."""
+        with self._lock:
+            self._kept.clear()
+            self._newest.clear()
+            self._rows = 0
+
     def is_at_hand(self, depth: int, version: Version) -> bool:
         """Whether the changes after a depth up to a version need not be read."""
         line = self._index.line(version, depth, _FEW)

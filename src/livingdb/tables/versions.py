@@ -7,7 +7,7 @@ what a read costs and nothing else.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -35,7 +35,16 @@ from livingdb.tables.index import (
 from livingdb.tables.layout import FOLD_FLOOR_ROWS, TableLayout
 from livingdb.tables.placement import Placement
 from livingdb.tables.read_counts import ReadCounts
-from livingdb.tables.recipe import Change, Counts, Definition, Derived, Recipe, Rows, load_recipe
+from livingdb.tables.recipe import (
+    Change,
+    Counts,
+    Definition,
+    Derived,
+    Recipe,
+    Rows,
+    fresh_recipe,
+    load_recipe,
+)
 from livingdb.tables.rows import RowSet
 from livingdb.tables.run import is_run_worth, run_start
 from livingdb.tables.schema import TableSchema
@@ -65,7 +74,7 @@ NoteChange = Callable[[Version, Delta], None]
 
 
 class Versions:
-    """The versions of tables in one store."""
+    """The versions of tables in one store; recipes of some of them were `redacted`."""
 
     def __init__(
         self,
@@ -73,8 +82,10 @@ class Versions:
         index: VersionIndex,
         evaluators: Mapping[str, Evaluator] | None = None,
         cache: Cache | None = None,
+        redacted: Set[Address] = frozenset(),
     ):
         self.store = store
+        self._redacted = redacted
         self.index = index
         self.evaluators: Mapping[str, Evaluator] = {} if evaluators is None else evaluators
         self.cache = cache if cache is not None else Cache()
@@ -117,7 +128,7 @@ class Versions:
         """A version that holds the rows under a root that is there already."""
         described = definition.to_chunk()
         sink(described)
-        recipe = Rows(described.address, root, count).to_chunk()
+        recipe = fresh_recipe(Rows(described.address, root, count), self._redacted)
         sink(recipe)
         address = recipe.address
         version = Version(address, described.address, address, None, None, 0, 0, address, count)
@@ -132,7 +143,7 @@ class Versions:
         self.check_kept(base)
         schema = self._definition(base.definition).schema
         recipe = store_delta(schema, changes, base.address, counts, sink, self._encoder)
-        stored = recipe.to_chunk()
+        stored = fresh_recipe(recipe, self._redacted)
         sink(stored)
         rows = None if changes.is_structural else base.rows
         if counts is not None and base.rows is not None:
@@ -182,7 +193,7 @@ class Versions:
     def merged_change(self, since: Version, merged: Delta, sink: Sink) -> StoredChunk:
         """The recipe of changes that many versions made to one: the same, however merged."""
         recipe = store_delta(self.definition(since).schema, merged, since.address, None, sink)
-        stored = recipe.to_chunk()
+        stored = fresh_recipe(recipe, self._redacted)
         sink(stored)
         return stored
 
@@ -271,7 +282,7 @@ class Versions:
         place = self.placement(version)
         if place.other is None and tree.layout is None:
             return True
-        return self._forest_under(version, tree).grouping.is_laid_as(place.forest.grouping)
+        return self.forest_under(version, tree).grouping.is_laid_as(place.forest.grouping)
 
     def is_alike(self, one: Version, other: Version) -> bool:
         """Whether two versions have the same columns, which may differ in identity alone."""
@@ -291,7 +302,7 @@ class Versions:
         """The trees of a version's own definition; a tree that it has may lie in others."""
         return self._forest(version.definition)
 
-    def _forest_under(self, version: Version, tree: Tree) -> Forest:
+    def forest_under(self, version: Version, tree: Tree) -> Forest:
         """The trees that a tree of a version is one of."""
         return self._forest(version.definition if tree.layout is None else tree.layout)
 
@@ -335,6 +346,14 @@ class Versions:
         """The trees that rows are mapped from as they are read may be gone."""
         self._mapped.cache_clear()
 
+    def forget_rows(self) -> None:
+        """Read everything anew: rows of what was read before may have been erased."""
+        self.cache.clear()
+        self._tails.clear()
+        self._encoder = DeltaEncoder()
+        self._origin_recipe.cache_clear()
+        self.forget_projections()
+
     def tree_rows(self, version: Version) -> RowSet:
         """The rows of a version as a stored tree and the tail over it."""
         self.check_kept(version)
@@ -348,7 +367,7 @@ class Versions:
         schema = self.definition(version).schema
         is_own = keyframe.address == version.address
         tail = None if is_own else self._tails.tail(keyframe, version)
-        forest = self._forest_under(version, tree)
+        forest = self.forest_under(version, tree)
         return RowSet(schema, forest, tree.root, tail, counts=counts)
 
     def empty(self, definition: Definition) -> RowSet:
@@ -390,9 +409,14 @@ class Versions:
         self.check_kept(new)
         return self._tails.tail(old, new)
 
-    def merged_line(self, line: Sequence[Version]) -> Delta:
-        """What the changes of versions come to, each made to the one before it; without runs."""
-        return self._tails.merge([Stretch(version) for version in line])
+    def merged_line(
+        self, line: Sequence[Version], stretches: Sequence[Stretch] | None = None
+    ) -> Delta:
+        """What the changes of versions come to, each made to the one before it; without runs.
+
+        With `stretches`, what those come to, runs among them.
+        """
+        return self._tails.merge(stretches or [Stretch(version) for version in line])
 
     def delta(self, version: Version) -> Delta:
         """The changes that made a version of its base; `Forgotten` if these are gone."""

@@ -278,6 +278,12 @@ class Cache:
                 _, (_, dropped) = self._items.popitem(last=False)
                 self._bytes -= dropped
 
+    def clear(self) -> None:
+        """Keep nothing of what was read so far."""
+        with self._lock:
+            self._items.clear()
+            self._bytes = 0
+
 
 def _typed_columns(chunk: Chunk, types: Sequence[pa.DataType]) -> Callable[[int], pa.Array]:
     return lambda position: chunk.column(position, types[position])

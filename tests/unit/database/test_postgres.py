@@ -15,6 +15,7 @@ from tests.conftest import ObjectStoreServer
 from tests.crash.scenarios import noise
 from tests.crash.writer import ACCOUNTS
 from tests.crash.writers import together
+from tests.unit.maintenance.canary import places_of
 
 import livingdb
 from livingdb import (
@@ -375,3 +376,30 @@ def test_runners_of_many_hosts_share_the_upkeep(db: Database, place: Place) -> N
     status = db.status()
     assert status.ok
     assert status.due == []
+
+
+# --- erasure -------------------------------------------------------------------------------------
+
+
+def test_erased_rows_leave_a_shared_catalog_and_an_object_store(
+    place: Place, s3_server: ObjectStoreServer, s3_bucket: str
+) -> None:
+    url = place.url(data=s3_server.url(s3_bucket, "people"))
+    with livingdb.create(url, engine="embedded") as db, livingdb.open(url) as other:
+        main = db.branch("main")
+        main.create_table("orders", ORDERS, key="id")
+        main.insert("orders", orders(0, 20))
+        first = main.upsert("orders", orders(7, 1, CANARY)).id
+        db.compact()
+        main.upsert("orders", orders(7, 1, f"{CANARY} again"))
+        assert other.at(first).table("orders").get(7)["city"] == CANARY
+        told = db.erase("orders", [7], reason="asked")
+        assert all(what.startswith("pack ") for what in told.waiting)
+        assert other.branch("main").table("orders").get(7) is None
+        assert other.at(first).table("orders").get(7) is None
+        assert len(other.at(first).table("orders")) == 19
+        graph = db._graph
+        for name, _ in graph.catalog.packs.retired_packs():
+            graph.place.files.delete(f"packs/{name}")  # as a day later
+        assert places_of(graph, CANARY) == []
+        assert db.check().problems == []

@@ -39,6 +39,7 @@ COMMANDS = (
     "backup",
     "restore",
     "gc",
+    "erase",
     "demo",
     "bench",
     "completion",
@@ -114,6 +115,8 @@ def command(name: str) -> Any:  # noqa: PLR0912, PLR0915
             from livingdb.cli.commands.restore import restore as found
         case "gc":
             from livingdb.cli.commands.gc import gc as found
+        case "erase":
+            from livingdb.cli.commands.erase import erase as found
         case "demo":
             from livingdb.cli.commands.demo import demo as found
         case "bench":

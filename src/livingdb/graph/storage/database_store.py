@@ -31,6 +31,9 @@ _NOWHERE = Address(bytes(ADDRESS_BYTES))
 class StagedChunks(Protocol):
     """Chunks of an open transaction."""
 
+    writes_packs: bool
+    """Whether packs may be among what it writes."""
+
     def find(self, address: Address) -> Buffer | None:
         """The chunk, if it is among them."""
         ...
@@ -51,6 +54,10 @@ class DatabaseStore:
         self.files = files
         self.journal = catalog.journal
         self.packs = PackStore(files, catalog.packs.names())
+        self._erasures = 0
+        self.redacted: set[Address] = set()
+        """The records of which something was erased: nothing else is stored under their names."""
+        self.read_redactions()
         self._staged: tuple[StagedChunks, ...] = ()
         self._gone: dict[str, float] = {}
         self._missed: set[Address] = set()
@@ -62,6 +69,9 @@ class DatabaseStore:
             found = staged.find(address)
             if found is not None:
                 return found
+        if address in self.redacted:
+            with suppress(Corruption):
+                return self.journal.get(address)  # what it was may linger in packs
         try:
             return self.packs.get(address)
         except Corruption as error:
@@ -79,8 +89,17 @@ class DatabaseStore:
         raise damage
 
     def stored_as(self, address: Address) -> Address:
-        """The address under which a chunk lies: its own, unless rows of it were erased."""
+        """The address under which a chunk lies: its own, also if something of it was erased."""
         return address
+
+    def read_redactions(self) -> bool:
+        """Ask the catalog which records were redacted; whether that is news."""
+        newest = self.catalog.erasures.newest()
+        if newest == self._erasures:
+            return False
+        self.redacted.update(row.old for row in self.catalog.erasures.redactions())
+        self._erasures = newest
+        return True
 
     def get_many(self, addresses: Sequence[Address]) -> Mapping[Address, Buffer]:
         """The stored bytes of those that are in the journal."""
@@ -115,7 +134,7 @@ class DatabaseStore:
 
     def put(self, chunks: Iterable[StoredChunk]) -> None:
         """Keep chunks that no transaction brings: cached answers, for instance."""
-        kept = list(chunks)
+        kept = [chunk for chunk in chunks if chunk.address not in self.redacted]
         if sum(len(chunk.data) for chunk in kept) < JOURNAL_BYTES:
             self.journal.put(kept)
             return
@@ -196,6 +215,21 @@ class DatabaseStore:
         for name in names:
             with suppress(StorageFailure):
                 self.files.delete(f"packs/{name}")
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no transaction of this process is open that may have written packs."""
+        return not any(staged.writes_packs for staged in self._staged)
+
+    def unnamed_packs(self) -> list[str]:
+        """Files of packs that the catalog does not name: of open transactions, or of killed ones.
+
+        Whoever drops them has to know that nobody is about to name them.
+        """
+        named = set(self.catalog.packs.names())
+        named.update(name for name, _ in self.catalog.packs.retired_packs())
+        found = (path.removeprefix("packs/") for path in self.files.list("packs"))
+        return [name for name in found if name not in named]
 
     # --- staging -----------------------------------------------------------------------------
 

@@ -6,16 +6,17 @@ all chunks of a large transaction, go straight to packs; those count once the ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from threading import RLock
 from typing import TYPE_CHECKING, Self
 
 from sqlalchemy import Connection
 
 from livingdb.chunks.address import Address
+from livingdb.chunks.chunk import Chunk
 from livingdb.chunks.pack_store import PackStream
 from livingdb.chunks.store import Buffer, StoredChunk
-from livingdb.errors import Corruption
+from livingdb.errors import Corruption, TransactionConflict
 from livingdb.graph.storage.database_store import JOURNAL_BYTES, DatabaseStore
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class Staging:
     transaction relies upon before they count; without a limit, nothing does.  One thread fills it;
     others may find chunks in it meanwhile.
     """
+
+    writes_packs = True
 
     def __init__(
         self,
@@ -76,6 +79,8 @@ class Staging:
 
     def sink(self, chunk: StoredChunk) -> None:
         """Take a chunk."""
+        if chunk.address in self._store.redacted:
+            self._check_redaction(chunk)
         with self._lock:
             if chunk.address in self._small or chunk.address in self._spilled:
                 return
@@ -92,6 +97,29 @@ class Staging:
                     self._spill(held)
                 self._small.clear()
                 self._size_bytes = 0
+
+    def replace(self, chunk: StoredChunk) -> None:
+        """Take a chunk, small enough for the journal, in the place of one of the same address."""
+        with self._lock:
+            old = self._small.pop(chunk.address, None)
+            self._size_bytes += len(chunk.data) - (0 if old is None else len(old.data))
+            self._small[chunk.address] = chunk
+
+    def retain(self, wanted: Set[Address]) -> None:
+        """Let go of chunks that are not wanted, or that others have already."""
+        with self._lock:
+            own = list(self._small)
+            known = self._store.packs.contains(own)
+            for address, is_known in zip(own, known.tolist(), strict=True):
+                is_redaction = Chunk(address, self._small[address].data).redaction is not None
+                if address not in wanted or (is_known and not is_redaction):
+                    self._size_bytes -= len(self._small.pop(address).data)
+
+    @staticmethod
+    def _check_redaction(chunk: StoredChunk) -> None:
+        """Under the address of what was redacted nothing comes back that was erased."""
+        if Chunk(chunk.address, chunk.data).redaction is None:
+            raise TransactionConflict("rows that this is built upon were erased meanwhile")
 
     def _spill(self, chunk: StoredChunk) -> None:
         if self._store.packs.contains([chunk.address])[0]:
@@ -165,6 +193,8 @@ class Staging:
 
 class Scratch:
     """Chunks that are never committed: they last as long as the process has the database open."""
+
+    writes_packs = False
 
     def __init__(self) -> None:
         self._held: dict[Address, Buffer] = {}

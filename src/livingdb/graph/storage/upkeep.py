@@ -107,6 +107,17 @@ class Upkeep:
             with self._lock:
                 self._answers.append((version, chunks))
 
+    def forget_answers(self) -> None:
+        """Let go of what was made for readers: rows that are in it may be about to go."""
+        with self._lock:
+            answers, self._answers = self._answers, []
+            indexes, self._indexes = self._indexes, []
+        for _, chunks in answers:
+            self._graph.scratch().drop(chunks)
+        for built in indexes:
+            self._graph.scratch().drop(built.chunks)
+        self._graph.index.refresh()
+
     def save_answers(self) -> None:
         """Write down the trees that were made for readers, of versions that are there."""
         graph = self._graph

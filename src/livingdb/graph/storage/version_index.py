@@ -302,6 +302,13 @@ class CatalogIndex:
             self._age += 1
         return is_cut
 
+    def forget_all(self) -> None:
+        """Ask the catalog anew for everything that is saved: rows may have been erased."""
+        self.refresh()
+        with self._lock:
+            self._known.clear()
+            self._runs.clear()
+
     def _drop_tree(self, version: Address) -> None:
         self._unsaved_trees.pop(version, None)
         self._cached.discard(version)

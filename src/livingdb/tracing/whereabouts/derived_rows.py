@@ -32,11 +32,17 @@ class DerivedRowSearch:
     """Looks for a row in views, models, functions and clones."""
 
     def __init__(
-        self, graph: Graph, lines: HistoryLines, head_of: Callable[[BranchRow], SnapshotRow | None]
+        self,
+        graph: Graph,
+        lines: HistoryLines,
+        head_of: Callable[[BranchRow], SnapshotRow | None],
+        with_hidden: bool = False,
     ):
         self._graph = graph
         self._lines = lines
         self._head_of = head_of
+        self._with_hidden = with_hidden
+        """Whether rows count that a view holds and does not show: those set aside."""
 
     @property
     def targets(self) -> set[BranchId]:
@@ -103,7 +109,8 @@ class DerivedRowSearch:
         if key is not None and how == "row":
             schema = self._lines.schema(head, name)
             assert schema is not None
-            made = periods(self._graph, head, name, encode_key(schema, key))
+            seen = periods(self._graph, head, name, encode_key(schema, key))
+            made = seen or (made if self._with_hidden else [])
         if made:
             yield LocatedRow(kind, name, head, known, key, how, made)
 
@@ -135,7 +142,7 @@ class DerivedRowSearch:
             masked = frozenset(
                 shown for column, shown in columns.items() if column in item.known.masked
             )
-            row = KnownRow(name, values, masked)
+            row = KnownRow(name, values, masked, item.known.is_shared)
             key = row.key(schema)
             if key is not None:
                 is_row = set(theirs.key) <= set(columns)

@@ -34,8 +34,10 @@ class LocatedRow:
 class HistoryLines:
     """Looks for rows along lines of history."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, with_hidden: bool = False):
         self._graph = graph
+        self._with_hidden = with_hidden
+        """Whether rows count that are there under keys which nobody here can tell."""
 
     def find_rows(
         self, kind: str, name: str, head: SnapshotRow, rows: Iterable[KnownRow]
@@ -43,7 +45,7 @@ class HistoryLines:
         """The rows on a line of history, each with the times it was there."""
         for known in rows:
             schema = self.schema(head, known.table)
-            if schema is None:
+            if schema is None or (known.is_locked and not self._with_hidden):
                 continue
             hidden = {c.name for c in schema.columns if c.read_only and c.computed is None}
             known = replace(known, masked=known.masked | hidden)

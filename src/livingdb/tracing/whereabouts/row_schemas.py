@@ -41,12 +41,16 @@ __all__ = [
 class KnownRow:
     """A row in a table: what is known of its values, with its key, and what is masked.
 
-    Without values it is in rows of the table that nobody can name.
+    Without values it is in rows of the table that nobody can name.  One that `is_shared` is told by
+    the row that was looked for, and by others as well; one that `is_locked` is under a masked key
+    that nobody here can tell.
     """
 
     table: str
     values: Mapping[str, Any]
     masked: frozenset[str] = field(default_factory=frozenset)
+    is_shared: bool = False
+    is_locked: bool = False
 
     def key(self, schema: TableSchema) -> dict[str, Any] | None:
         """Its key in a table of this schema, if that is known."""
@@ -166,7 +170,7 @@ def _through_row_lens(lens: RowLens, row: KnownRow, is_right: bool) -> KnownRow:
         if column in names and names[column] not in made
     }
     hidden = {names.get(column, column) for column in masked}
-    return KnownRow(name, values, frozenset(hidden))
+    return KnownRow(name, values, frozenset(hidden), row.is_shared)
 
 
 def _under_masked_key(lens: MaskedKeyLens, row: KnownRow) -> Iterator[KnownRow]:
@@ -179,8 +183,11 @@ def _under_masked_key(lens: MaskedKeyLens, row: KnownRow) -> Iterator[KnownRow]:
     try:
         (key,) = lens.masked_keys(given).to_pylist()
     except MaskKeyMissing:
+        masked = row.masked | set(lens.there.makes)
+        yield KnownRow(row.table, {}, masked, row.is_shared, is_locked=True)
         return
-    yield KnownRow(row.table, {**row.values, **key}, row.masked | set(lens.there.makes))
+    masked = row.masked | set(lens.there.makes)
+    yield KnownRow(row.table, {**row.values, **key}, masked, row.is_shared)
 
 
 def _under_other_key(lens: RetypeKeyLens, row: KnownRow, is_right: bool) -> Iterator[KnownRow]:
@@ -191,7 +198,7 @@ def _under_other_key(lens: RetypeKeyLens, row: KnownRow, is_right: bool) -> Iter
     fields = pa.schema([column.field for column in schema.key_columns])
     given = pa.Table.from_pylist([{n: row.values[n] for n in schema.key}], schema=fields)
     for key in lens.other_rows(given, is_right)[0].to_pylist():
-        yield KnownRow(row.table, {**row.values, **key}, row.masked)
+        yield KnownRow(row.table, {**row.values, **key}, row.masked, row.is_shared)
 
 
 def _by_column_names(
@@ -210,7 +217,7 @@ def _by_column_names(
     if missing and same and set(here.key) <= set(row.values):
         given = (row.values[column] for column in here.key)
         values |= dict(zip(there.key, given, strict=True))
-    yield KnownRow(name, values, row.masked & columns)
+    yield KnownRow(name, values, row.masked & columns, row.is_shared)
 
 
 def _to_joined(lookups: Lookups, row: KnownRow) -> Iterator[KnownRow]:
@@ -219,18 +226,27 @@ def _to_joined(lookups: Lookups, row: KnownRow) -> Iterator[KnownRow]:
     names = {column.name for column in schema.columns}
     is_lookup = row.table == lookups.lookup[0]
     values = {} if is_lookup else {c: v for c, v in row.values.items() if c in names}
-    yield KnownRow(name, values, row.masked & names)
+    yield KnownRow(name, values, row.masked & names, row.is_shared)
 
 
 def _to_parts(lookups: Lookups, row: KnownRow) -> Iterator[KnownRow]:
     """A row that is taken apart into one that refers and one that is referred to."""
     name, schema = lookups.narrow
     names = {column.name for column in schema.columns}
-    yield KnownRow(name, {c: v for c, v in row.values.items() if c in names}, row.masked & names)
+    values = {c: v for c, v in row.values.items() if c in names}
+    yield KnownRow(name, values, row.masked & names, row.is_shared)
     if {column.name for column in lookups.wide[1].columns} <= set(row.values):
-        whole = pa.Table.from_pylist([dict(row.values)], schema=lookups.wide[1].arrow)
-        reference = lookups.new_narrow_rows(whole).column(lookups.reference)[0].as_py()
+        reference = _new_reference(lookups, row)
         if reference is not None:
             moved = {column: row.values[column] for column in lookups.moved}
             values = {lookups.lookup[1].key[0]: reference, **moved}
-            yield KnownRow(lookups.lookup[0], values, row.masked & set(lookups.moved))
+            yield KnownRow(lookups.lookup[0], values, row.masked & set(lookups.moved), True)
+
+
+def _new_reference(lookups: Lookups, row: KnownRow) -> Any:
+    """What a row refers to by what it holds; None if references are of a kind of their own."""
+    whole = pa.Table.from_pylist([dict(row.values)], schema=lookups.wide[1].arrow)
+    try:
+        return lookups.new_narrow_rows(whole).column(lookups.reference)[0].as_py()
+    except pa.ArrowInvalid:
+        return None

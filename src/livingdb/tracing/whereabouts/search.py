@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -16,6 +16,7 @@ from livingdb.graph.graph import Graph, missing_table_error
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot_columns import to_datetime
 from livingdb.tables import ingest
+from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.tracing.whereabouts.derived_rows import DerivedRowSearch
 from livingdb.tracing.whereabouts.located_row import HistoryLines, LocatedRow
@@ -23,7 +24,7 @@ from livingdb.tracing.whereabouts.row_periods import Period, periods
 from livingdb.tracing.whereabouts.row_schemas import KnownRow, translate_from_afar, translate_row
 from livingdb.tracing.whereabouts.whereabouts import Place, Whereabouts
 
-__all__ = ["whereabouts"]
+__all__ = ["every_located_row", "whereabouts"]
 
 _MOST_TIPS = 1_000
 
@@ -33,8 +34,13 @@ def whereabouts(graph: Graph, table: str, key: object, branch: str, at: int | No
     return _Search(graph, branch, at).search(table, key)
 
 
+def every_located_row(graph: Graph, table: str, key: object, branch: str) -> list[LocatedRow]:
+    """The row with a key wherever it is or was: also as what it was under earlier schemas."""
+    return _Search(graph, branch, None, with_hidden=True).locate(table, key)
+
+
 class _Search:
-    def __init__(self, graph: Graph, branch: str, at: int | None):
+    def __init__(self, graph: Graph, branch: str, at: int | None, with_hidden: bool = False):
         self._graph = graph
         self._at = at
         self._start = graph.branch(branch)
@@ -42,8 +48,8 @@ class _Search:
         if head is None:
             raise NotFound(f"the branch {branch!r} was not there yet at that time")
         self._here = head
-        self._lines = HistoryLines(graph)
-        self._in_views = DerivedRowSearch(graph, self._lines, self._head)
+        self._lines = HistoryLines(graph, with_hidden)
+        self._in_views = DerivedRowSearch(graph, self._lines, self._head, with_hidden)
 
     def search(self, table: str, key: object) -> Whereabouts:
         """Every place."""
@@ -55,6 +61,60 @@ class _Search:
         places += self._tags([*every, *derived], known)
         places += self._unnamed_places(every, known)
         return Whereabouts(table, shown, places)
+
+    def locate(self, table: str, key: object) -> list[LocatedRow]:
+        """The row on every line of history, and what it was before each schema change."""
+        known, _ = self._known_row(table, key)
+        on_branches = dict(self._on_branches(known))
+        found = [item for some in on_branches.values() for item in some]
+        found += self._in_views.find(on_branches)
+        named = {item.name for item in found}
+        others = dict(self._by_identity(known, named))
+        found += [item for some in others.values() for item in some]
+        found += self._in_views.find(others)
+        for tip in self._tips():
+            found += self._lines.find_rows("unnamed", "", tip, self._rows_at(known, tip))
+        return [*found, *self._under_other_schemas(known)]
+
+    def _by_identity(
+        self, known: KnownRow, named: Set[str]
+    ) -> Iterator[tuple[BranchId, list[LocatedRow]]]:
+        """The row on branches that nothing leads to any more, by its table and its key."""
+        definition = self._definition(self._here, known.table)
+        key = known.key(definition.schema)
+        for branch in self._graph.branches.followed():
+            head = self._head(branch)
+            if branch.name in named or head is None or key is None:
+                continue
+            rows = []
+            for name in self._graph.tables(head):
+                there = self._definition(head, name)
+                same = [c.id for c in there.schema.key_columns]
+                if there.id == definition.id and same == [
+                    column.id for column in definition.schema.key_columns
+                ]:
+                    values = dict(zip(there.schema.key, key.values(), strict=True))
+                    rows.append(KnownRow(name, values))
+            found = list(self._lines.find_rows("branch", branch.name, head, rows))
+            if found:
+                yield branch.id, found
+
+    def _definition(self, head: SnapshotRow, table: str) -> Definition:
+        version = self._lines.version(head, table)
+        assert version is not None
+        return self._graph.versions.definition(version)
+
+    def _under_other_schemas(self, known: KnownRow) -> Iterator[LocatedRow]:
+        snapshots = self._graph.snapshots
+        newest = next(self._graph.newest_snapshots())
+        for made in snapshots.of_kind("schema_change", 0, newest.sequence):
+            sides = [made] if made.first is None else [made, snapshots.at(made.first)]
+            for row in sides:
+                for then in translate_from_afar(self._graph, self._here, known, row) or ():
+                    schema = self._lines.schema(row, then.table)
+                    key = None if schema is None else then.key(schema)
+                    if key is not None:
+                        yield LocatedRow("schema", "", row, then, key, "row", [Period(row, None)])
 
     def _head(self, branch: BranchRow) -> SnapshotRow | None:
         """Where a branch is, or was then; None if it was not there."""

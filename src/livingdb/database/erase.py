@@ -1,0 +1,288 @@
+"""Erasing rows: first at every head, as anybody deletes rows; then from all of history.
+
+What follows from a row alone goes with it, wherever it was carried: to other branches, through
+schema changes, to views and clones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from livingdb.catalog import schema as tables
+from livingdb.catalog.sealed_rows import SealedRows
+from livingdb.database.derive import derived_sync
+from livingdb.derivation.view import View
+from livingdb.errors import InvalidData, ReadOnlyBranch, RuleViolation
+from livingdb.graph.graph import Graph
+from livingdb.graph.names import is_hidden
+from livingdb.graph.table_ids import table_id
+from livingdb.maintenance.erasure.erase import Erased, Erasure, erase_history, plan_history
+from livingdb.maintenance.erasure.erased_rows import ErasedRows
+from livingdb.maintenance.erasure.recompute_views import (
+    ReadingView,
+    dropped_views,
+    is_aggregate,
+)
+from livingdb.maintenance.erasure.report import ErasureReport, OutsideCopy
+from livingdb.tables import ingest
+from livingdb.tracing.whereabouts.located_row import HistoryLines, LocatedRow
+from livingdb.tracing.whereabouts.search import every_located_row
+
+if TYPE_CHECKING:
+    from livingdb.database.database import Database
+
+__all__ = ["erase"]
+
+_AGGREGATES = ("keep", "recompute")
+_UNKNOWN = "versions of it cannot be computed anew"
+_DERIVED = ("view", "clone", "masked clone", "model", "function")
+
+
+def erase(
+    database: Database,
+    table: str,
+    keys: object,
+    reason: str,
+    aggregates: str,
+    texts: Sequence[str],
+    branch: str,
+    dry_run: bool,
+) -> ErasureReport:
+    """Take rows out of every version, branch, view and file; what was done, or would be."""
+    if not isinstance(reason, str) or not reason.strip():
+        raise InvalidData("reason: say why the rows are erased; it is written down")
+    if aggregates not in _AGGREGATES:
+        raise InvalidData(f"aggregates {aggregates!r}: choose 'keep' or 'recompute'")
+    found = _Erasing(database, table, keys, reason, aggregates, tuple(texts), branch)
+    return found.run(dry_run)
+
+
+class _Erasing:
+    def __init__(
+        self,
+        database: Database,
+        table: str,
+        keys: object,
+        reason: str,
+        aggregates: str,
+        texts: tuple[str, ...],
+        branch: str,
+    ):
+        self._database = database
+        self._table = table
+        self._reason = reason
+        self._keeps_aggregates = aggregates == "keep"
+        self._texts = texts
+        self._branch = branch
+        self._graph.check_writable()
+        self._keys = self._given_keys(keys)
+
+    @property
+    def _graph(self) -> Graph:
+        return self._database._graph
+
+    def _given_keys(self, keys: object) -> list[tuple[object, ...]]:
+        """The keys of rows as tuples, in the types of the table."""
+        graph = self._graph
+        head = graph.snapshots.at(graph.branch(self._branch).head)
+        version = HistoryLines(graph).version(head, self._table)
+        if version is None:
+            graph.version(head, self._table)  # which says that there is no such table
+            raise AssertionError
+        schema = graph.versions.definition(version).schema
+        schema.require_key()
+        given = ingest.deletes(schema, graph.versions.forest(version).shape, keys)
+        columns = [column.to_pylist() for column in given.columns[: len(schema.key)] if column]
+        return list(zip(*columns, strict=True))
+
+    def run(self, dry_run: bool) -> ErasureReport:
+        found = self._locate()
+        rows = _erased_rows(self._graph, found)
+        if dry_run:
+            told = plan_history(self._graph, self._erasure(rows, found))
+            return self._report(found, told, True)
+        self._delete_at_heads(found)
+        self._bring_up_to_date(found)
+        told = erase_history(self._graph, self._erasure(rows, found))
+        return self._report(found, told, False)
+
+    def _locate(self) -> list[LocatedRow]:
+        graph = self._graph
+        return [
+            item
+            for key in self._keys
+            for item in every_located_row(graph, self._table, key, self._branch)
+        ]
+
+    def _erasure(self, rows: list[ErasedRows], found: Sequence[LocatedRow]) -> Erasure:
+        database = self._database
+        return Erasure(
+            self._table,
+            rows,
+            self._texts,
+            database.author,
+            self._reason,
+            self._reading_views(found),
+            database.engine,
+            database.trust,
+            {"places": _places(found), "kept": self._kept(found)},
+        )
+
+    def _reading_views(self, found: Iterable[LocatedRow]) -> list[ReadingView]:
+        """The views that may have been made of the rows, each after those that it reads."""
+        views: dict[str, ReadingView] = {}
+        for item in found:
+            if item.kind == "view" and item.name not in views:
+                view = View.from_json(derived_sync(self._graph, item.name).spec)
+                if view.what == "sql":
+                    is_shown = item.how == "row" or self._is_kept(view)
+                    views[item.name] = ReadingView(view, is_shown)
+        named = {sync.target for sync in self._database.syncs()}
+        for view in dropped_views(self._graph, named):
+            views.setdefault(view.name, ReadingView(view, self._is_kept(view)))
+        return list(views.values())
+
+    def _is_kept(self, view: View) -> bool:
+        """Whether what a view shows stays: it tells of many rows, or cannot be computed anew."""
+        return view.restless or (self._keeps_aggregates and is_aggregate(view))
+
+    def _kept(self, found: Sequence[LocatedRow]) -> list[str]:
+        """What was made of the rows and stays as it is."""
+        words = {"group": "they are part of groups", "read": "it was made of them"}
+        words["row"] = "they refer to rows that others may refer to, too"
+        anew = {each.view.name for each in self._reading_views(found) if not each.stages_only}
+        kept = [item for item in found if not _is_own(item) and item.name not in anew]
+        return sorted({f"{_place(item)}: {words[item.how]}" for item in kept})
+
+    # --- heads -------------------------------------------------------------------------------
+
+    def _delete_at_heads(self, found: Iterable[LocatedRow]) -> None:
+        """Delete the rows wherever they are and can be written; syncs carry that on."""
+        there: dict[tuple[str, str], list[dict[str, object]]] = {}
+        for item in found:
+            if item.kind == "branch" and _is_own(item) and item.key is not None:
+                there.setdefault((item.name, item.known.table), []).append(dict(item.key))
+        for (name, table), keys in there.items():
+            self._delete(name, table, keys)
+
+    def _delete(self, name: str, table: str, keys: list[dict[str, object]]) -> None:
+        graph = self._graph
+        row = graph.branches.find(name)
+        version = None if row is None else graph.find_version(graph.snapshots.at(row.head), table)
+        if version is None or is_hidden(name):
+            return
+        rows = graph.versions.rows(version)
+        changes = ingest.deletes(rows.schema, rows.forest.shape, keys)
+        present = rows.contains(changes.keys)
+        if not present.any():
+            return
+        names = list(rows.schema.key)
+        held = [column for column in changes.columns[: len(names)] if column is not None]
+        given = pa.table(held, names).filter(pa.array(present))
+        with suppress(ReadOnlyBranch):  # its rows go where those do that it follows
+            self._database.branch(name).delete(table, given, message=f"erase: {self._reason}")
+
+    def _bring_up_to_date(self, found: Iterable[LocatedRow]) -> None:
+        """Let derived objects see that the rows are gone: afterwards nothing tells them."""
+        database = self._database
+        for name in dict.fromkeys(item.name for item in found if item.kind in _DERIVED):
+            sync = next((s for s in database.syncs() if s.target == name), None)
+            if sync is None or sync.state == "detached" or sync.kind != "derive":
+                continue
+            lag = sync.lag
+            if lag is None or not lag.snapshots:
+                continue
+            if sync.state != "active":
+                raise RuleViolation(
+                    f"{name!r} has not seen yet that the rows are deleted, and is {sync.state}: "
+                    f"{sync.reason}; let it go on (db.sync({name!r}).resume()), detach it or drop "
+                    "it, and erase again"
+                )
+            database.refresh(derived_sync(self._graph, name).spec["name"])
+
+    # --- the report --------------------------------------------------------------------------
+
+    def _report(self, found: Sequence[LocatedRow], told: Erased, dry_run: bool) -> ErasureReport:
+        return ErasureReport(
+            self._table,
+            len(self._keys),
+            dry_run,
+            told.number,
+            told.versions,
+            told.trees,
+            told.snapshots,
+            tuple(_places(found)),
+            (*self._kept(found), *(f"view {name}: {_UNKNOWN}" for name in told.unknown)),
+            tuple(_copies(self._graph, found)),
+            told.waiting,
+        )
+
+
+def _erased_rows(graph: Graph, found: Iterable[LocatedRow]) -> list[ErasedRows]:
+    """The rows by the tables that they are in and the columns that tell them."""
+    lines = HistoryLines(graph)
+    derived: set[str] = set()
+    parts: dict[tuple[str, tuple[str, ...]], tuple[str, list[pa.Table]]] = {}
+    for item in found:
+        schema = lines.schema(item.head, item.known.table)
+        if not _is_own(item) or item.key is None or schema is None:
+            continue
+        fields = pa.schema([column.field for column in schema.key_columns])
+        row = pa.Table.from_pylist([dict(item.key)], schema=fields)
+        identity = _identity(graph, lines, item)
+        if item.kind == "view":
+            derived.add(identity)
+        ids = tuple(column.id for column in schema.key_columns)
+        parts.setdefault((identity, ids), (item.known.table, []))[1].append(row)
+    return [
+        ErasedRows(identity, name, ids, _distinct(rows), identity in derived)
+        for (identity, ids), (name, rows) in parts.items()
+    ]
+
+
+def _distinct(rows: Sequence[pa.Table]) -> pa.Table:
+    """Rows of one table, which may have been called otherwise and had other types, each once."""
+    first = rows[0].schema
+    same = [row for row in rows if row.schema.types == first.types]
+    joined = pa.concat_tables([row.rename_columns(first.names) for row in same])
+    return joined.group_by(first.names).aggregate([])
+
+
+def _identity(graph: Graph, lines: HistoryLines, item: LocatedRow) -> str:
+    version = lines.version(item.head, item.known.table)
+    assert version is not None
+    known = graph.versions.definition(version).id
+    return known if known is not None else table_id(graph, item.head, item.known.table)
+
+
+def _is_own(item: LocatedRow) -> bool:
+    """Whether a row follows from the one that was looked for alone."""
+    return item.how == "row" and not item.known.is_shared
+
+
+def _place(item: LocatedRow) -> str:
+    named = f"{item.kind} {item.name}".strip()
+    return named if item.name == item.known.table else f"{named}, table {item.known.table}"
+
+
+def _places(found: Iterable[LocatedRow]) -> list[str]:
+    """Where the rows are rows of their own, without saying which."""
+    return sorted({_place(item) for item in found if _is_own(item) and item.kind != "schema"})
+
+
+def _copies(graph: Graph, found: Sequence[LocatedRow]) -> list[OutsideCopy]:
+    """Backups and exports that were made since the rows came."""
+    first = min((p.first.sequence for item in found for p in item.periods), default=None)
+    if first is None:
+        return []
+    copies = SealedRows(tables.outside_copy)
+    remedies = {"backup": "make a new backup and delete this one"}
+    return [
+        OutsideCopy(kind, place, remedies.get(kind, "delete it, or export it again"))
+        for _, kind, place, newest, *_ in copies.read_all(graph.catalog.queries.all(copies.every))
+        if newest >= first
+    ]

@@ -1,0 +1,1 @@
+"""Erasure: rows leave every version of a table, and every file."""

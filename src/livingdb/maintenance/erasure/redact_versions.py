@@ -1,0 +1,302 @@
+"""Redacting versions: their recipes are replaced by those of the same rows without some of them.
+
+A version keeps its address.  The recipe that lies under it names other trees and other deltas, all
+made as trees and deltas always are, so that nothing of what is erased is in them and everything
+that is not can be shared.  Trees that are cached answers are replaced in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from livingdb.chunks.address import Address
+from livingdb.chunks.store import StoredChunk
+from livingdb.graph.graph import Graph
+from livingdb.maintenance.erasure.erased_rows import ErasedRows, rows_of_definition
+from livingdb.tables.classify import classify
+from livingdb.tables.index import Tree, Version
+from livingdb.tables.recipe import Change, Counts, Definition, Rows
+from livingdb.tables.records import redacted
+from livingdb.tables.rows import RowSet
+from livingdb.tables.stored_delta import store_delta
+from livingdb.trees.builder import Sink
+from livingdb.trees.delta import DELETE, Delta, merge_deltas, upserts
+from livingdb.trees.forest import Forest
+from livingdb.trees.keys import KeyArray, member, search, union_keys
+
+__all__ = ["RedactedVersions", "redact_versions"]
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass
+class RedactedVersions:
+    """What becomes of versions: redactions of recipes, other roots, other facts of the index."""
+
+    recipes: dict[Address, StoredChunk] = field(default_factory=dict)
+    roots: dict[Address, Tree] = field(default_factory=dict)
+    runs: set[Address] = field(default_factory=set)
+    """The versions whose runs go: they have trees instead."""
+    versions: dict[Address, Version] = field(default_factory=dict)
+    held: set[Address] = field(default_factory=set)
+    """The versions that hold one of the rows."""
+    untold: set[str] = field(default_factory=set)
+    """The derived tables of which versions have no columns that tell the rows."""
+    lines: set[Address] = field(default_factory=set)
+    """The origins of all lines that were looked at."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no version holds any of the rows."""
+        return not (self.recipes or self.roots or self.versions)
+
+
+def redact_versions(
+    graph: Graph,
+    versions: Iterable[Version],
+    erased: Iterable[ErasedRows],
+    roots: Mapping[Address, Tree],
+    sink: Sink,
+    found: RedactedVersions,
+) -> None:
+    """Take rows out of all versions of a table, given so that none comes before its base.
+
+    `roots` are the trees there are.  New chunks go to the sink; nothing is changed yet.
+    """
+    every = list(erased)
+    lines: dict[Address, list[Version]] = {}
+    for version in versions:
+        lines.setdefault(version.origin, []).append(version)
+    for origin, line in lines.items():
+        found.lines.add(origin)
+        definition = graph.versions.definition(line[0])
+        rows = rows_of_definition(every, definition)
+        if rows is None:
+            found.untold.add(every[0].table)
+            continue
+        _Line(graph, definition, rows, line, roots, sink, found).redact()
+
+
+class _Line:
+    """The versions that come from one by changes, which all have its definition."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        definition: Definition,
+        erased: ErasedRows,
+        versions: list[Version],
+        roots: Mapping[Address, Tree],
+        sink: Sink,
+        found: RedactedVersions,
+    ):
+        self._versions = graph.versions
+        self._definition = definition
+        self._schema = definition.schema
+        self._erased = erased
+        self._line = versions
+        self._roots = {v.address: roots[v.address] for v in versions if v.address in roots}
+        self._sink = sink
+        self._found = found
+        self._forest = graph.versions.forest(versions[0])
+        names = erased.columns(definition)
+        assert names is not None
+        self._names = names
+        self._gone: dict[Address, Mask] = {}
+        self._changed: dict[Address, int] = {}
+
+    def redact(self) -> None:
+        self._keys = self._candidates()
+        if not len(self._keys):
+            return
+        for version in self._line:
+            if version.base is None:
+                self._origin(version)
+            elif self._versions.index.is_hollow(version.base):
+                self._after_cut(version)
+            else:
+                self._change(version)
+            tree = self._roots.get(version.address)
+            if tree is not None:
+                self._tree(version, tree)
+            self._facts(version)
+
+    # --- which rows --------------------------------------------------------------------------
+
+    def _candidates(self) -> KeyArray:
+        """The keys, sorted, of all rows that have ever been among those to erase."""
+        keys = self._erased.keys(self._definition)
+        if keys is not None:
+            return keys
+        positions = [self._schema.position(name) for name in (*self._schema.key, *self._names)]
+        parts = []
+        for version in self._line:
+            for tree in self._trees_of(version):
+                forest = self._versions.forest_under(version, tree)
+                for arrays in forest.scan(tree.root, positions):
+                    parts.append(self._matching(arrays))
+            if self._has_delta(version):
+                parts.append(self._matching_changes(self._delta(version), positions))
+        return union_keys(parts) if parts else np.zeros(0, np.uint64)
+
+    def _trees_of(self, version: Version) -> Iterator[Tree]:
+        """The tree that a version has, and the one that it is, if it is one."""
+        if version.address in self._roots:
+            yield self._roots[version.address]
+        recipe = self._versions.recipe(version) if version.base is None else None
+        if isinstance(recipe, Rows):
+            yield Tree(recipe.root)
+
+    def _has_delta(self, version: Version) -> bool:
+        """Whether a version is reached from another one by changes."""
+        if version.base is None:
+            return False
+        is_cut = self._versions.index.is_hollow(version.base)
+        return not is_cut or self._versions.version_below(version) is not None
+
+    def _matching(self, arrays: list[pa.Array]) -> KeyArray:
+        count = len(self._schema.key)
+        keys = self._schema.key_codec.encode(arrays[:count])
+        return keys[self._erased.matches(arrays[count:])]
+
+    def _matching_changes(self, changes: Delta, positions: list[int]) -> KeyArray:
+        """The keys of changes that may put one of the rows there."""
+        count = len(self._schema.key)
+        columns = [changes.columns[position] for position in positions]
+        given = [column for column in columns if column is not None]
+        if len(given) < len(columns) or any(changes.present[p] is not None for p in positions):
+            carried = [changes.carries(position) for position in positions[count:]]
+            return changes.keys[np.logical_or.reduce(carried)]  # more than there are does no harm
+        return changes.keys[self._erased.matches(given[count:])]
+
+    def _gone_in(self, rows: RowSet, keys: KeyArray) -> Mask:
+        """Which of some candidates are in rows, and are to go."""
+        there, arrays = rows.lookup(keys, self._names)
+        gone = there.copy()
+        gone[there] = self._erased.matches(arrays)
+        return gone
+
+    # --- versions ----------------------------------------------------------------------------
+
+    def _delta(self, version: Version) -> Delta:
+        if version.base is not None and self._versions.index.is_hollow(version.base):
+            return self._versions.merged_line([version], self._versions.index.line(version, 0, 1))
+        return self._versions.merged_line([version])
+
+    def _after_cut(self, version: Version) -> None:
+        """A version whose base was forgotten: where its anchor tells of a row, a tree replaces it.
+
+        What is above it goes on from there.
+        """
+        self._changed[version.address] = version.changed
+        rows = self._versions.rows(version)
+        gone = self._gone[version.address] = self._gone_in(rows, self._keys)
+        if not self._has_delta(version) or not member(self._keys, self._delta(version).keys).any():
+            return
+        self._found.runs.add(version.address)
+        if version.address not in self._roots:
+            root = self._versions.root_of(rows, self._forest, self._sink)
+            if gone.any():
+                root = self._without(Tree(root), version)
+            self._found.roots[version.address] = Tree(root)
+
+    def _origin(self, version: Version) -> None:
+        gone = self._gone[version.address] = self._gone_in(self._versions.rows(version), self._keys)
+        self._changed[version.address] = 0
+        recipe = self._versions.recipe(version)
+        if isinstance(recipe, Rows) and gone.any():
+            root = self._without(Tree(recipe.root), version)
+            self._redact(version, replace(recipe, root=root, count=recipe.count - int(gone.sum())))
+
+    def _change(self, version: Version) -> None:
+        assert version.base is not None
+        before = self._gone[version.base]
+        self._gone[version.address] = before
+        recipe = self._versions.recipe(version)
+        assert isinstance(recipe, Change)
+        changes = self._delta(version)
+        touched = member(self._keys, changes.keys)
+        if touched.any():
+            recipe = self._redact_change(version, recipe, changes, touched)
+        self._changed[version.address] = self._changed[version.base] + recipe.rows
+
+    def _redact_change(
+        self, version: Version, recipe: Change, changes: Delta, touched: Mask
+    ) -> Change:
+        """The recipe of a change that carries rows which go, or went from below it."""
+        base, keys = self._versions.require(version.base or version.address), self._keys[touched]
+        old, new = self._versions.rows(base), self._versions.rows(version)
+        before, after = self._gone[base.address], self._gone[base.address].copy()
+        after[touched] = self._gone_in(new, keys)
+        self._gone[version.address] = after
+        was = old.contains(keys) & ~before[touched]
+        is_there = new.contains(keys) & ~after[touched]
+        mine = changes.select(search(changes.keys, keys))
+        stays = changes.select(np.flatnonzero(~member(changes.keys, keys[~(was & is_there)])))
+        deleted = mine.select(np.flatnonzero(was & ~is_there))
+        deleted = replace(deleted, ops=np.full(len(deleted), DELETE, np.int8))
+        names = [column.name for column in self._schema.stored_columns]
+        put = upserts(self._forest.shape, new.lookup(keys[is_there & ~was], names)[1])
+        made = merge_deltas([stays, deleted, put])
+        counts = recipe.counts
+        if counts is not None:
+            kept = classify(old, mine.select(np.flatnonzero(was & is_there)))[1]
+            counts = _less(counts, classify(old, mine)[1])
+            counts = Counts(
+                counts.inserted + kept.inserted + len(put),
+                counts.updated + kept.updated,
+                counts.deleted + kept.deleted + len(deleted),
+            )
+        redone = store_delta(self._schema, made, recipe.base, counts, self._sink)
+        self._redact(version, redone)
+        return redone
+
+    def _redact(self, version: Version, recipe: Rows | Change) -> None:
+        self._found.recipes[version.address] = redacted(version.address, recipe.to_json())
+
+    # --- trees and facts ---------------------------------------------------------------------
+
+    def _tree(self, version: Version, tree: Tree) -> None:
+        without = self._without(tree, version)
+        if without != tree.root:
+            self._found.roots[version.address] = replace(tree, root=without)
+
+    def _without(self, tree: Tree, version: Version) -> Address:
+        """The root of a tree whose rows are those of another one but for those that go."""
+        forest = self._versions.forest_under(version, tree)
+        rows = RowSet(self._schema, forest, tree.root)
+        keys = self._keys[self._gone_in(rows, self._keys)]
+        return forest.edit(tree.root, _deletes(forest, tree.root, keys), self._sink)
+
+    def _facts(self, version: Version) -> None:
+        """What the index is to say of a version."""
+        gone = int(self._gone[version.address].sum())
+        if gone:
+            self._found.held.add(version.address)
+        rows = None if version.rows is None else version.rows - gone
+        said = replace(version, rows=rows, changed=self._changed[version.address])
+        if said != version:
+            self._found.versions[version.address] = said
+
+
+def _deletes(forest: Forest, root: Address, keys: KeyArray) -> Delta:
+    """Changes that delete rows of a tree."""
+    shape = forest.shape
+    count = shape.key_count
+    _, columns = forest.seek_many(root, keys, list(range(count)))
+    missing = (None,) * (len(shape.types) - count)
+    ops = np.full(len(keys), DELETE, np.int8)
+    return Delta(shape, keys, ops, (*columns, *missing), (None,) * len(shape.types))
+
+
+def _less(counts: Counts, other: Counts) -> Counts:
+    return Counts(
+        counts.inserted - other.inserted,
+        counts.updated - other.updated,
+        counts.deleted - other.deleted,
+    )

@@ -1,0 +1,95 @@
+"""After a random program, a row is erased: it is in no version, and nothing else is lost.
+
+What follows from other rows cannot be told from what follows from this one without a model of all
+of history, so that only tables which nothing derives are compared row by row.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from tests.composition.known import KNOWN
+from tests.composition.machine import Failure, World
+from tests.composition.operations import drawn
+
+import livingdb
+from livingdb.errors import InvalidData, RuleViolation, Unsupported
+from livingdb.graph.names import is_hidden
+
+Rows = dict[tuple[str, str], list[dict[str, Any]]]
+
+FIXED = (1, 4)
+
+
+def erase_after(seed: int, steps: int) -> str:
+    """Run a program, erase a row, and look; what became of it."""
+    random = Random(seed)
+    world = World(KNOWN)
+    try:
+        for _ in range(steps):
+            step = drawn(world.model, random)
+            if step is not None:
+                world.do(step)
+        return _erase(world.db, random)
+    except Failure as failure:
+        if failure.entry is None:
+            raise
+        return "known"
+    finally:
+        world.close()
+
+
+def _erase(db: livingdb.Database, random: Random) -> str:
+    main = db.branch("main")
+    tables = [name for name in main.tables() if main.table(name).key and len(main.table(name))]
+    if not tables:
+        return "nothing to erase"
+    name = random.choice(sorted(tables))
+    table = main.table(name)
+    row = random.choice(table.to_arrow(list(table.key)).to_pylist())
+    key = tuple(row.values())
+    before = _rows(db, name)
+    ids = {snapshot.id for snapshot in db.snapshots()}
+    try:
+        db.erase(name, [key], reason="asked", branch="main")
+    except (InvalidData, RuleViolation, Unsupported) as error:
+        assert _rows(db, name).items() >= before.items()
+        return type(error).__name__
+    assert ids <= {snapshot.id for snapshot in db.snapshots()}
+    after = _rows(db, name)
+    for place, rows in before.items():
+        kept = [one for one in rows if any(one.get(n) != v for n, v in row.items())]
+        assert after[place] == kept, (place, rows, after[place], row)
+    assert db.check(deep=True).problems == []
+    told = db.erase(name, [key], reason="asked again", branch="main")
+    assert told.versions == 0
+    return "erased"
+
+
+def _rows(db: livingdb.Database, name: str) -> Rows:
+    """The rows of one table in all snapshots that have it, with the same key."""
+    graph = db._graph
+    head = graph.snapshots.at(graph.branch("main").head)
+    wanted = graph.versions.definition(graph.version(head, name))
+    found: Rows = {}
+    for row in graph.newest_snapshots():
+        for other, address in graph.tables(row).items():
+            known = graph.versions.definition(graph.versions.require(address))
+            same = [c.name for c in known.schema.key_columns] == list(wanted.schema.key)
+            if known.id == wanted.id and same and not is_hidden(other):
+                rows = graph.versions.rows(graph.versions.require(address))
+                found[row.address.hex(), other] = rows.to_arrow().to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("seed", FIXED)
+def test_a_row_is_erased(seed: int) -> None:
+    assert erase_after(seed, 20) == "erased"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 140))
+def test_rows_are_erased(seed: int) -> None:
+    erase_after(seed, 40)
