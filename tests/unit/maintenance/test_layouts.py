@@ -241,7 +241,7 @@ def test_a_tree_that_is_replaced_while_packs_are_written_anew_keeps_its_chunks(
     main.migrate()
     main.relayout("t", Layout(target_rows=200))
     main.migrate()  # what lay in the layout before is in packs that are about to be written anew
-    live = compact_module._live_chunks
+    live = compact_module.live_chunks
     races = iter([NARROW])
 
     def late(graph: object) -> object:
@@ -251,7 +251,7 @@ def test_a_tree_that_is_replaced_while_packs_are_written_anew_keeps_its_chunks(
             main.migrate()
         return found
 
-    monkeypatch.setattr(compact_module, "_live_chunks", late)
+    monkeypatch.setattr(compact_module, "live_chunks", late)
     db.compact()
     assert lying(main) == NARROW
     assert db.check().problems == []

@@ -109,7 +109,7 @@ class _Search:
         newest = next(self._graph.newest_snapshots())
         for made in snapshots.of_kind("schema_change", 0, newest.sequence):
             sides = [made] if made.first is None else [made, snapshots.at(made.first)]
-            for row in sides:
+            for row in (side for side in sides if self._graph.forgotten.find(side) is None):
                 for then in translate_from_afar(self._graph, self._here, known, row) or ():
                     schema = self._lines.schema(row, then.table)
                     key = None if schema is None else then.key(schema)
@@ -151,7 +151,10 @@ class _Search:
         last = period.last
         if last is None or last.first is None:
             return None
-        version = self._graph.find_version(self._graph.snapshots.at(last.first), table)
+        before: SnapshotRow | None = self._graph.snapshots.at(last.first)
+        if before is not None and self._graph.forgotten.find(before) is not None:
+            before = self._graph.forgotten.nearest_kept(before)
+        version = None if before is None else self._graph.find_version(before, table)
         return None if version is None else self._graph.versions.rows(version).get(*values)
 
     # --- branches ----------------------------------------------------------------------------

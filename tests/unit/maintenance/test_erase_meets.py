@@ -1,0 +1,92 @@
+"""Erasure where it meets history that was cut, other layouts, backups and merge requests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.maintenance.canary import places_of
+
+import livingdb
+from livingdb import Database, Layout, Retention
+
+CANARY = "zebra-canary"
+KEY = 42
+TOTALS = "SELECT city, count(*) AS n FROM people GROUP BY city"
+
+
+def people(word: str, first: int = 0, last: int = 100) -> list[dict[str, Any]]:
+    return [
+        {"id": i, "name": word if i == KEY else f"name {i}", "city": f"city {i % 7}"}
+        for i in range(first, last)
+    ]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Database:
+    made = livingdb.create(tmp_path / "shop.ldb", author="ann", engine="embedded")
+    main = made.branch("main")
+    main.create_table("people", {"id": "bigint", "name": "string", "city": "string"}, key="id")
+    main.insert("people", people("nobody"))
+    return made
+
+
+def contents(db: Database) -> dict[str, list[dict[str, Any]]]:
+    """The people of every snapshot that is kept."""
+    found = {}
+    for snapshot in db.snapshots():
+        try:
+            if "people" in snapshot.tables():
+                found[snapshot.id] = snapshot.table("people").to_arrow().to_pylist()
+        except livingdb.Forgotten:
+            continue
+    return found
+
+
+def check_erased(db: Database, before: dict[str, list[dict[str, Any]]]) -> None:
+    after = contents(db)
+    for snapshot, rows in before.items():
+        assert after[snapshot] == [row for row in rows if row["id"] != KEY], snapshot
+    assert db.check(deep=True).problems == []
+    assert places_of(db._graph, CANARY) == []
+
+
+@pytest.mark.parametrize("holds", ["a tag", "a branch", "the head"])
+def test_versions_whose_base_was_forgotten(db: Database, holds: str) -> None:
+    """Of what an anchor made of many changes, nothing but the row goes."""
+    main = db.branch("main")
+    main.derive("totals", sql=TOTALS, when="immediate")
+    for step in range(12):
+        main.upsert("people", people(f"{CANARY} {step}", KEY - step, KEY + 2))
+        if step == 6:
+            db.tag("middle", "main")
+            if holds == "a branch":
+                main.clone("dev").upsert("people", people(f"{CANARY} dev", 10, 60))
+    if holds != "the head":
+        main.delete("people", [KEY])
+    db.collect_garbage(Retention(snapshots=1, grace_seconds=0))
+    before = contents(db)
+    assert len(before) >= 2
+    db.erase("people", [KEY], reason="asked")
+    check_erased(db, before)
+    main.upsert("people", people("back", KEY, KEY + 1))
+    assert main.table("people").get(KEY)["name"] == "back"
+    db.collect_garbage(Retention(snapshots=1, grace_seconds=0))
+    db.compact()
+    assert db.check().problems == []
+    db.close()
+
+
+def test_trees_that_lie_in_another_layout(db: Database) -> None:
+    main = db.branch("main")
+    main.upsert("people", people(CANARY, 30, 60))
+    main.relayout("people", Layout(target_rows=8, groups=[["name"], ["city"]]))
+    main.migrate()
+    main.upsert("people", people(f"{CANARY} again", 40, 50))
+    main.table("people").root()
+    before = contents(db)
+    db.erase("people", [KEY], reason="asked")
+    check_erased(db, before)
+    assert main.table("people").layout.target_rows == 8
+    db.close()
