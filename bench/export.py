@@ -53,4 +53,14 @@ def run() -> Iterator[Result]:
                     times.append((ours, cpu_seconds(lambda w=write, p=path: w(rows, p))))
                 ours, plain = (statistics.median(t[n] for t in times[1:]) for n in (0, 1))
                 bound = 1.3 if form == "parquet" else None
-                yield Result(SUITE, f"export as {form}", ours, "s", "pyarrow", plain, bound)
+                peer = "pyarrow's write, of rows in memory"
+                yield Result(SUITE, f"export as {form}", ours, "s", peer, plain, bound)
+                if form == "parquet":
+                    again = statistics.median(
+                        cpu_seconds(lambda p=path: _parquet(pq.read_table(p), folder / "again"))
+                        for _ in range(_ROUNDS)
+                    )
+                    peer = "pyarrow's read and write of that file"
+                    yield Result(
+                        SUITE, "export as parquet, reading included", ours, "s", peer, again
+                    )

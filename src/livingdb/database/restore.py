@@ -13,8 +13,8 @@ from livingdb.engines.engine_names import check_engine
 from livingdb.files.url import open_files
 from livingdb.graph.graph import Graph
 from livingdb.graph.refs import parse_time
+from livingdb.maintenance.backup.erasures import Erasure, erasures_in
 from livingdb.maintenance.backup.place import BackupPlace
-from livingdb.maintenance.backup.redactions import Redactions, redactions_of
 from livingdb.maintenance.backup.restore import RESTORING, restore_point
 
 __all__ = ["restore"]
@@ -26,6 +26,7 @@ def restore(
     *,
     at: datetime | str | None = None,
     redactions: Database | str | Path | None = None,
+    bring_back: bool = False,
     send: bool = False,
     author: str | None = None,
     trust: Sequence[str] = (),
@@ -35,18 +36,19 @@ def restore(
     """Make a database of a backup, at a path or URL where there is none; it is open then.
 
     It is what was backed up last, or last not after a time: `at`, UTC unless a zone is given.
-    Every file is compared with what was written.  Rows that were erased since, as the backups
-    know or a living database whose `redactions` are given, do not come back.  Alerts that were
-    waiting to be sent are not, unless it shall `send` them: what it is a copy of may have done so.
+    Every file is compared with what was written.  If rows were erased since, as the backups know
+    or a living database whose `redactions` count, it is `Forbidden`, unless it shall `bring_back`
+    what was erased.  Alerts that were waiting to be sent are not, unless it shall `send` them: what
+    it is a copy of may have done so.
     `AlreadyExists` if there is a database; one whose restoring was killed is gone on with.
     """
     check_engine(engine)
     source = BackupPlace.open(open_files(str(backup)))
     point = source.point_at(None if at is None else _time(at))
-    erased = None if redactions is None else _redactions(redactions)
+    erasures = set() if redactions is None else _erasures(redactions)
     place = locate(url, create=True, unfinished=RESTORING)
     try:
-        restore_point(source, point, place, erased, send, progress)
+        restore_point(source, point, place, erasures, bring_back, send, progress)
     except BaseException:
         place.close()
         raise
@@ -67,14 +69,14 @@ def _time(at: datetime | str) -> int:
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
-def _redactions(given: Database | str | Path) -> Redactions:
+def _erasures(given: Database | str | Path) -> set[Erasure]:
     """What a living database knows of rows that were erased."""
     if not isinstance(given, Database):
         with open_database(given, read_only=True) as db:
-            return _redactions(db)
-    graph = given._graph
-    with graph.catalog.in_one_transaction() as moment, moment.queries.connection() as connection:
-        return redactions_of(graph.store, connection, Redactions())
+            return _erasures(db)
+    catalog = given._graph.catalog
+    with catalog.in_one_transaction() as moment, moment.queries.connection() as connection:
+        return erasures_in(connection)
 
 
 def _read_heads(graph: Graph) -> None:

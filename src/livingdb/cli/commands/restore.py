@@ -24,6 +24,9 @@ def restore(
             "--redactions", metavar="PATH", help="A database that knows which rows were erased."
         ),
     ] = None,
+    bring_back: Annotated[
+        bool, typer.Option("--bring-back", help="Also if rows were erased since: they come back.")
+    ] = False,
     send: Annotated[
         bool, typer.Option("--send", help="Send the alerts that were waiting to be sent.")
     ] = False,
@@ -44,7 +47,13 @@ def restore(
     with (
         bars(Console(stderr=True))("restoring") as report,
         livingdb.restore(
-            url, path, at=at, redactions=redactions, send=send, progress=report
+            url,
+            path,
+            at=at,
+            redactions=redactions,
+            bring_back=bring_back,
+            send=send,
+            progress=report,
         ) as made,
     ):
         newest = next(iter(made._graph.newest_snapshots()))

@@ -18,7 +18,7 @@ from livingdb.chunks.store import Buffer, StoredChunk
 from livingdb.errors import Corruption, Forgotten, StorageFailure
 from livingdb.files.base import Files
 
-__all__ = ["JOURNAL_BYTES", "DatabaseStore", "StagedChunks", "pack_levels"]
+__all__ = ["JOURNAL_BYTES", "DatabaseStore", "StagedChunks"]
 
 
 JOURNAL_BYTES = 256 << 10
@@ -182,7 +182,11 @@ class DatabaseStore:
 
     def levels(self, names: Iterable[str]) -> dict[str, int]:
         """How large packs are: each level holds eight times as much as the one below."""
-        return pack_levels(self.files, names)
+        sizes = {name: self.files.size(f"packs/{name}") for name in names}
+        return {
+            name: max(0, (size // _FIRST_LEVEL_BYTES).bit_length() - 1) // 3
+            for name, size in sizes.items()
+        }
 
     def retire_packs(self, names: Sequence[str]) -> None:
         """Remove the files of packs that count no more; those open here can still be read."""
@@ -242,12 +246,3 @@ class DatabaseStore:
         """Read from it no more."""
         with self._lock:
             self._staged = tuple(other for other in self._staged if other is not staged)
-
-
-def pack_levels(files: Files, names: Iterable[str]) -> dict[str, int]:
-    """How large packs among files are: each level holds eight times as much as the one below."""
-    sizes = {name: files.size(f"packs/{name}") for name in names}
-    return {
-        name: max(0, (size // _FIRST_LEVEL_BYTES).bit_length() - 1) // 3
-        for name, size in sizes.items()
-    }

@@ -22,15 +22,10 @@ from livingdb.files.base import Files
 from livingdb.graph.graph import Graph, now
 from livingdb.maintenance.backup.catalog_rows import CatalogPages, KnownRows
 from livingdb.maintenance.backup.copy_file import CopiedFile, copy_file, digest_file
-from livingdb.maintenance.backup.keep_points import Keep, prune
+from livingdb.maintenance.backup.erasures import Erasure, erasures_in, save_erasures
+from livingdb.maintenance.backup.keep_points import Keep, kept_points, prune
 from livingdb.maintenance.backup.place import BackupPlace
 from livingdb.maintenance.backup.point import CatalogFiles, Point
-from livingdb.maintenance.backup.redactions import (
-    Redactions,
-    read_redactions,
-    redactions_of,
-    save_redactions,
-)
 from livingdb.maintenance.backup.use import Use
 from livingdb.maintenance.backup.verify import check_place, copied_packs
 
@@ -78,6 +73,8 @@ def back_up(
     ours, theirs = (each.url.partition("?")[0].rstrip("/") for each in (graph.place.files, files))
     if f"{theirs}/".startswith(f"{ours}/"):
         raise InvalidName(f"{files.url} is inside the database: back it up to another place")
+    if keep is not None:
+        kept_points([], keep, 0)  # so that what is wrong with it is said before
     place = BackupPlace.open_or_create(files, graph.catalog.database_id)
     made = _write_point(graph, place, progress)
     if verify:
@@ -141,21 +138,20 @@ class _Run:
     def write(self) -> Point:
         """All files of a backup, and the point that names them."""
         known = self._previous()
-        erased = read_redactions(self._place)
         for _ in range(_ATTEMPTS):
             self._copy_packs(self._graph.catalog.packs.names())
             with self._graph.catalog.in_one_transaction() as moment:
                 names = moment.packs.names()
                 time = now()
                 if all(map(self._is_there, names)):
-                    found = self._read(moment, time, names, known, erased)
+                    found = self._read(moment, time, names, known)
                     break
         else:
             raise Locked(
                 "packs of the database came and went faster than they could be copied; what is "
                 "copied stays: back it up again"
             )
-        save_redactions(self._place, found.erased)
+        save_erasures(self._place, found.erasures)
         rows = found.pages.write(self._place)
         self.copied_bytes += found.pages.size_bytes
         return replace(found.point, rows=rows)
@@ -204,13 +200,11 @@ class _Run:
 
     # --- rows --------------------------------------------------------------------------------
 
-    def _read(
-        self, moment: Catalog, time: int, names: list[str], known: KnownRows, erased: Redactions
-    ) -> _Moment:
+    def _read(self, moment: Catalog, time: int, names: list[str], known: KnownRows) -> _Moment:
         """What there is to write of a moment, whose packs are in the backup."""
         packs = {name: self._copied[name] for name in names}
         with moment.queries.connection() as connection:
-            new = redactions_of(self._graph.store, connection, erased)
+            erasures = erasures_in(connection)
             pages = known.difference(connection, packs)
         point = Point(
             self._place.database,
@@ -221,16 +215,16 @@ class _Run:
             len(packs),
             sum(pack.size_bytes for pack in packs.values()),
         )
-        return _Moment(point, pages, new)
+        return _Moment(point, pages, erasures)
 
 
 @dataclass(frozen=True)
 class _Moment:
-    """The database at a moment: what of its rows and redactions a backup does not have yet."""
+    """The database at a moment: what of its rows a backup does not have yet, and its erasures."""
 
     point: Point
     pages: CatalogPages
-    erased: Redactions
+    erasures: set[Erasure]
 
 
 def _size(files: Files, path: str) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -21,10 +22,15 @@ _THINNED = {"hourly": "%Y%m%d%H", "daily": "%Y%m%d", "weekly": "%G%V", "monthly"
 
 @runtime_checkable
 class Ages(Protocol):
-    """All of some days are kept, and before that one an hour, a day, a week or a month."""
+    """All of some days and the newest so many, and before that one an hour, day, week or month.
+
+    A `livingdb.Retention` is one.  With none of the three, all are kept.
+    """
 
     @property
     def days(self) -> float | None: ...
+    @property
+    def snapshots(self) -> int | None: ...
     @property
     def thin(self) -> str | None: ...
     @property
@@ -33,47 +39,57 @@ class Ages(Protocol):
 
 Keep: TypeAlias = int | timedelta | Ages
 
+_OF_BRANCHES = ("branches", "tags", "drop_idle")
+"""What a retention may say of a database's branches, and says nothing of backups."""
+
+
+@dataclass(frozen=True)
+class _Ages:
+    days: float | None = None
+    snapshots: int | None = None
+    thin: str | None = None
+    thin_days: float | None = None
+
 
 def kept_points(times: Sequence[int], keep: Keep, moment: int) -> list[bool]:
     """Which of the points of these times are kept, by their number or their age.
 
     Times are in microseconds, oldest first.  The newest one is always kept.
     """
-    if isinstance(keep, bool) or not isinstance(keep, (int, timedelta, Ages)):
-        raise InvalidData(
-            f"keep={keep!r}: a number of backups, a timedelta or a livingdb.Retention"
-        )
-    if isinstance(keep, int):
-        if keep < 1:
-            raise InvalidData(f"keep={keep}: at least one backup is kept")
-        return [place >= len(times) - keep for place in range(len(times))]
-    if isinstance(keep, timedelta):
-        return _kept_by_age(times, moment, keep / timedelta(days=1), None, None)
-    if keep.thin is not None and keep.thin not in _THINNED:
-        raise InvalidData(f"thin={keep.thin!r}: choose {', '.join(_THINNED)}")
-    return _kept_by_age(times, moment, keep.days, keep.thin, keep.thin_days)
-
-
-def _kept_by_age(
-    times: Sequence[int],
-    moment: int,
-    days: float | None,
-    thin: str | None,
-    thin_days: float | None,
-) -> list[bool]:
-    """Those of some days, and of the days before that the newest in each stretch of time."""
+    ages = _ages(keep)
+    keeps_everything = ages.days is None and ages.snapshots is None and ages.thin is None
     kept: list[bool] = []
     seen: set[str] = set()
     for time in reversed(times):
         age = (moment - time) / _DAY
-        is_kept = not kept or days is None or age <= days
-        if thin is not None:
-            stretch = _stretch(time, thin)
-            is_old = thin_days is not None and age > thin_days
+        is_kept = keeps_everything or not kept
+        is_kept = is_kept or (ages.days is not None and age <= ages.days)
+        is_kept = is_kept or (ages.snapshots is not None and len(kept) < ages.snapshots)
+        if ages.thin is not None:
+            stretch = _stretch(time, ages.thin)
+            is_old = ages.thin_days is not None and age > ages.thin_days
             is_kept = is_kept or not (is_old or stretch in seen)
             seen.add(stretch)
         kept.append(is_kept)
     return kept[::-1]
+
+
+def _ages(keep: Keep) -> Ages:
+    """What is to be kept; `InvalidData` if that cannot be said of backups."""
+    if isinstance(keep, bool) or not isinstance(keep, (int, timedelta, Ages)):
+        raise InvalidData(f"keep={keep!r}: a number of backups, a timedelta or a Retention")
+    if isinstance(keep, int):
+        if keep < 1:
+            raise InvalidData(f"keep={keep}: at least one backup is kept")
+        return _Ages(snapshots=keep)
+    if isinstance(keep, timedelta):
+        return _Ages(days=keep / timedelta(days=1))
+    if keep.thin is not None and keep.thin not in _THINNED:
+        raise InvalidData(f"thin={keep.thin!r}: choose {', '.join(_THINNED)}")
+    for name in _OF_BRANCHES:
+        if getattr(keep, name, None):
+            raise InvalidData(f"keep: {name} is said of branches; leave it out for backups")
+    return keep
 
 
 def _stretch(time: int, thin: str) -> str:

@@ -3,8 +3,8 @@
 `backup.json` says whose backups they are.  `packs/` has packs of the database as they are,
 `rows/` rows of its catalog in files named after the BLAKE3 of their bytes, and `points/` a small
 file for each backup, which is written last and names the files of rows that make up the catalog.
-`redactions/` says which chunks are never to be restored, since rows of them were erased.  Nothing
-is ever written over: a killed backup leaves files that the next one finds and uses.
+`erasures/` says which erasures a backup has to know of in order to be restored.  Nothing is ever
+written over: a killed backup leaves files that the next one finds and uses.
 
 Who backs up and who takes old files away both say so in `uses/` first and look at it afterwards,
 so that at least one of two notices the other.
@@ -35,7 +35,7 @@ from livingdb.maintenance.backup.use import Use, is_going_on
 __all__ = ["BackupPlace"]
 
 _CONTENTS = "backup.json"
-_POINTS, _REDACTIONS, _USES = "points", "redactions", "uses"
+_POINTS, _USES = "points", "uses"
 _BACKUP, _PRUNE = "backup", "prune"
 
 
@@ -119,21 +119,6 @@ class BackupPlace:
     def rows_paths(self) -> list[str]:
         """The paths of all files of rows."""
         return self.files.list("rows")
-
-    def add_redactions(self, data: bytes) -> None:
-        """Keep rows that say which chunks are never to be restored, and what lies in their place.
-
-        They stay, whatever becomes of the points.
-        """
-        self.files.write(f"{_REDACTIONS}/{blake3(data).hexdigest()}.rows", data)
-
-    def redactions(self) -> Iterator[tuple[str, bytes]]:
-        """The files of such rows, with their paths; `Corruption` if one is damaged."""
-        for path in self.files.list(_REDACTIONS):
-            data = self.files.read(path)
-            if path != f"{_REDACTIONS}/{blake3(data).hexdigest()}.rows":
-                raise self._damaged(path)
-            yield path, data
 
     def _damaged(self, path: str, how: str = "is not as it was written") -> Corruption:
         return Corruption(f"the backup at {self.files.url} is damaged: {path} {how}")

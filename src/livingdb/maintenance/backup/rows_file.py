@@ -23,7 +23,8 @@ __all__ = ["TableRows", "decode_rows", "encode_rows"]
 
 _MAGIC = b"LDBROWS1"
 _LENGTH_BYTES = 8
-_MOST_BYTES = 1 << 32
+_MOST_BYTES = 1 << 30
+"""No frame says more; what claims to is not expanded."""
 
 
 @dataclass(frozen=True)
@@ -54,20 +55,28 @@ def decode_rows(tables: Iterable[Table], data: bytes, name: str) -> Iterator[Tab
     if data[: len(_MAGIC)] != _MAGIC:
         raise Corruption(f"{name} is damaged: it holds no rows of a catalog")
     end = start + int.from_bytes(data[len(_MAGIC) : start], "little")
-    expand = zstandard.ZstdDecompressor()
     try:
-        told = json.loads(expand.decompress(data[start:end], max_output_size=_MOST_BYTES))
-        values = _Values(expand.decompress(data[end:], max_output_size=_MOST_BYTES))
-    except (ValueError, zstandard.ZstdError) as error:
-        raise Corruption(f"{name} is damaged: {error}") from None
-    for part in told:
-        table = known.get(part["table"])
-        if table is None or part["columns"] != [column.name for column in table.c]:
-            raise Unsupported(
-                f"{name} has a table {part['table']!r} that this LivingDB does not know: use the "
-                "version that wrote it"
-            )
-        yield _part(table, part, values)
+        told = json.loads(_expanded(data[start:end]))
+        if not isinstance(told, list):
+            raise ValueError("it is no list of tables")
+        values = _Values(_expanded(data[end:]))
+        for part in told:
+            table = known.get(part["table"])
+            if table is None or part["columns"] != [column.name for column in table.c]:
+                raise Unsupported(
+                    f"{name} has a table {part['table']!r} that this LivingDB does not know: use "
+                    "the version that wrote it"
+                )
+            yield _part(table, part, values)
+    except (ValueError, KeyError, TypeError, IndexError, zstandard.ZstdError) as error:
+        raise Corruption(f"{name} is damaged: {error!r}") from None
+
+
+def _expanded(frame: bytes) -> bytes:
+    size_bytes = zstandard.get_frame_parameters(frame).content_size
+    if size_bytes > _MOST_BYTES:
+        raise ValueError("a frame that is larger than any")
+    return zstandard.ZstdDecompressor().decompress(frame)
 
 
 def _told(table: Table, part: TableRows, values: list[bytes]) -> dict[str, Any]:
@@ -115,6 +124,9 @@ class _Values:
         self._place = 0
 
     def take(self, length: int) -> bytes:
-        """The next so many."""
-        start, self._place = self._place, self._place + length
-        return self._data[start : self._place]
+        """The next so many; `ValueError` if there are not as many."""
+        start, end = self._place, self._place + length
+        if not start <= end <= len(self._data):
+            raise ValueError("there are fewer bytes than values")
+        self._place = end
+        return self._data[start:end]

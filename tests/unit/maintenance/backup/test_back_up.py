@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from tests.unit.maintenance.backup.equal_databases import State, state_of
 import livingdb
 from livingdb import AlreadyExists, Database, InvalidData, InvalidName, NotFound
 from livingdb.catalog.outside_copies import BACKUP
+from livingdb.files import LocalFiles
 from livingdb.graph.storage.drain_journal import drain_journal
 from livingdb.maintenance.backup import back_up as back_up_module
 from livingdb.maintenance.backup import catalog_rows
+from livingdb.maintenance.backup.verify import check_place
 
 ORDERS = {"id": "bigint", "city": "string", "amount": "double"}
 
@@ -175,3 +178,17 @@ def test_what_is_refused(db: Database, tmp_path: Path) -> None:
     for keep in (0, True, "all"):
         with pytest.raises(InvalidData, match="keep="):
             db.backup(tmp_path / "backup", keep=keep)  # type: ignore[arg-type]
+
+
+def test_two_at_once_to_one_place(db: Database, tmp_path: Path) -> None:
+    place = tmp_path / "backup"
+    for _ in range(2):
+        db.branch("main").upsert("orders", orders(0, 20, "Bodø"))
+        drain_journal(db._graph.store)
+        with ThreadPoolExecutor(3) as threads:
+            made = list(threads.map(lambda _: db.backup(place), range(3)))
+        assert {each.packs for each in made} == {len(db._graph.catalog.packs.names())}
+    assert check_place(LocalFiles(place)).ok
+    for number, each in enumerate(made):
+        found = restored_state(place, tmp_path / str(number), at=each.time)
+        assert found == state_of(db)

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import zstandard
 from tests.unit.maintenance.backup.equal_databases import state_of
 
 import livingdb
-from livingdb import Corruption, Database, LivingDBError
+from livingdb import Corruption, Database, LivingDBError, Unsupported
+from livingdb.catalog import schema
+from livingdb.catalog.dump import TABLES
 from livingdb.files import LocalFiles
+from livingdb.maintenance.backup.rows_file import decode_rows
 from livingdb.maintenance.backup.verify import check_place
+
+
+def _rows(digest: object) -> bytes:
+    """Rows of a table, of which the length of one value is this."""
+    columns = ["name", "value", "digest"]
+    rows = [{"table": "meta", "columns": columns, "rows": [["a", "b", digest]], "removed": []}]
+    return json.dumps(rows).encode()
 
 
 @pytest.fixture
@@ -67,3 +79,33 @@ def test_a_damaged_point_is_named(db: Database, tmp_path: Path) -> None:
         livingdb.restore(tmp_path / "backup", tmp_path / "copy")
     db.backup(tmp_path / "backup", keep=1)
     assert check_place(LocalFiles(tmp_path / "backup")).ok
+
+
+def test_a_point_of_another_schema_is_refused(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the next backup is whole by itself."""
+    monkeypatch.setattr(schema, "SCHEMA_VERSION", schema.SCHEMA_VERSION + 1)
+    with pytest.raises(Unsupported, match="restore it with the version that made it"):
+        livingdb.restore(tmp_path / "backup", tmp_path / "copy")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [b"", b"[{}]", b"{}", b'[{"table": 1}]', b"[1]", _rows(-1), _rows(99), _rows("x"), _rows([])],
+)
+def test_rows_of_strangers(told: bytes) -> None:
+    """They end in an error that names the file, whatever they say."""
+    expand = zstandard.ZstdCompressor().compress
+    packed = expand(told)
+    data = b"LDBROWS1" + len(packed).to_bytes(8, "little") + packed + expand(b"8 bytes!")
+    with pytest.raises((Corruption, Unsupported), match="the file"):
+        list(decode_rows(TABLES.values(), data, "the file"))
+
+
+def test_frames_that_claim_too_much() -> None:
+    frame = bytes.fromhex("28b52ffd") + b"\xe0" + (1 << 40).to_bytes(8, "little")
+    data = b"LDBROWS1" + len(frame).to_bytes(8, "little") + frame
+    for each in (data, b"LDBROWS1", b"", b"LDBROWS1" + b"\xff" * 40):
+        with pytest.raises(Corruption, match="the file"):
+            list(decode_rows(TABLES.values(), each, "the file"))

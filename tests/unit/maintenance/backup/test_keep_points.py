@@ -8,12 +8,13 @@ import sys
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.maintenance.backup.equal_databases import state_of
 
 import livingdb
-from livingdb import Locked
+from livingdb import InvalidData, Locked
 from livingdb.files import LocalFiles
 from livingdb.maintenance.backup.keep_points import Keep, kept_points, prune
 from livingdb.maintenance.backup.place import BackupPlace
@@ -26,8 +27,10 @@ NOON = 20_000 * DAY + DAY // 2
 @dataclass(frozen=True)
 class Ages:
     days: float | None = None
+    snapshots: int | None = None
     thin: str | None = None
     thin_days: float | None = None
+    branches: Any = None
 
 
 @pytest.mark.parametrize(
@@ -40,6 +43,7 @@ class Ages:
         (timedelta(0), [0]),
         (Ages(days=1, thin="daily", thin_days=10), [8, 7.1, 2, 1, 0]),
         (Ages(days=1, thin="weekly"), [30, 7.1, 1, 0]),
+        (Ages(snapshots=3, thin="monthly"), [7.1, 2, 1, 0]),
         (Ages(), [30, 8, 7.2, 7.1, 2, 1, 0]),
     ],
 )
@@ -47,6 +51,12 @@ def test_which_are_kept(keep: Keep, kept: list[float]) -> None:
     ages = [30, 8, 7.2, 7.1, 2, 1, 0]
     found = kept_points([NOON - int(age * DAY) for age in ages], keep, NOON)
     assert [age for age, is_kept in zip(ages, found, strict=True) if is_kept] == kept
+
+
+@pytest.mark.parametrize("keep", [Ages(thin="yearly"), Ages(branches={"dev": 1})])
+def test_what_cannot_be_kept_is_refused(keep: Keep) -> None:
+    with pytest.raises(InvalidData, match=r"thin=|branches"):
+        kept_points([], keep, NOON)
 
 
 def test_files_that_no_backup_needs_go(tmp_path: Path) -> None:

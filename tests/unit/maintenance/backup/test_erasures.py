@@ -1,0 +1,54 @@
+"""What was erased after a backup does not come back with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import livingdb
+from livingdb import Database, Forbidden
+from livingdb.catalog import schema
+from livingdb.catalog.sealed_rows import SealedRows
+
+NUMBERS = {"number", "time", "is_cleared"}
+
+
+def erase(db: Database, number: int, time: int) -> None:
+    """Write an erasure down, as erasing does."""
+    row = {column.name: 0 if column.name in NUMBERS else "{}" for column in schema.erasure.c}
+    del row["digest"]
+    with db._graph.catalog.write() as connection:
+        SealedRows(schema.erasure).insert(connection, [{**row, "number": number, "time": time}])
+
+
+def test_a_backup_of_before_an_erasure_is_refused(tmp_path: Path) -> None:
+    place = tmp_path / "backup"
+    with livingdb.create(tmp_path / "shop.ldb") as db:
+        before = db.backup(place).time
+        erase(db, 1, 1000)
+        for known in (db, tmp_path / "shop.ldb"):
+            with pytest.raises(Forbidden, match="erasure 1"):
+                livingdb.restore(place, tmp_path / "copy", redactions=known)
+        assert not (tmp_path / "copy" / "restoring").exists()
+        between = db.backup(place).time
+        livingdb.restore(place, tmp_path / "between", redactions=db).close()
+        erase(db, 2, 2000)
+        db.backup(place, keep=3)
+        for time in (before, between):
+            with pytest.raises(Forbidden, match="bring_back=True"):
+                livingdb.restore(place, tmp_path / "copy", at=time)
+        livingdb.restore(place, tmp_path / "copy").close()
+        livingdb.restore(place, tmp_path / "old", at=before, bring_back=True).close()
+
+
+def test_erasures_of_copies_that_went_apart(tmp_path: Path) -> None:
+    """One that another copy made under the same number is another one."""
+    with livingdb.create(tmp_path / "shop.ldb") as db:
+        db.backup(tmp_path / "backup")
+        with livingdb.restore(tmp_path / "backup", tmp_path / "apart") as apart:
+            erase(db, 1, 1000)
+            db.backup(tmp_path / "backup")
+            erase(apart, 1, 1001)
+            with pytest.raises(Forbidden, match="erasure 1"):
+                livingdb.restore(tmp_path / "backup", tmp_path / "copy", redactions=apart)
