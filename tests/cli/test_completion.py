@@ -36,7 +36,7 @@ def completed(line: str, db: Path | None, shell: str = "bash") -> list[str]:
     ("line", "found"),
     [
         ("livingdb bl", ["blame"]),
-        ("livingdb st", ["storage"]),
+        ("livingdb st", ["status", "storage"]),
         ("livingdb -o j", ["json"]),
         ("livingdb --branch d", ["dev"]),
         ("livingdb branch ", ["list", "create", "drop", "rename", "default", "reset"]),

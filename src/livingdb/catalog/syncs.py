@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from livingdb.catalog import schema
 from livingdb.catalog.branches import EPOCH
 from livingdb.catalog.ids import BranchId, SyncId
-from livingdb.catalog.sealed_rows import SealedRows
+from livingdb.catalog.sealed_rows import DIGEST, SealedRows
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.chunks.address import Address
@@ -127,6 +127,10 @@ class SyncRow:
 
 _LONGEST_PATTERN = 10_000
 _ALL = PreparedStatement(_rows.every.order_by(_sync.c.name))
+_MARKS = PreparedStatement(select(_sync.c.id, _sync.c[DIGEST]).order_by(_sync.c.name))
+_ID = _rows.columns.index("id")
+_MANY = 256
+"""Of so many that changed it is not asked for each."""
 _EPOCH = PreparedStatement(select(schema.meta.c.value).where(schema.meta.c.name == EPOCH))
 
 
@@ -145,6 +149,7 @@ class Syncs:
     def __init__(self, queries: Queries):
         self._queries = queries
         self._known: tuple[Any, Sequence[SyncRow]] | None = None
+        self._marked: dict[SyncId, tuple[bytes, SyncRow]] = {}
 
     def all(self) -> Sequence[SyncRow]:
         """Every sync, by name; the same ones as long as the epoch is the same."""
@@ -152,15 +157,30 @@ class Syncs:
         epoch = [tuple(row) for row in self._queries.run_prepared(_EPOCH, {})]
         known = self._known
         if known is None or known[0] != epoch:
-            rows = self._queries.run_prepared(_ALL, {})
-            self._known = known = epoch, [_of_values(tuple(row)) for row in rows]
+            self._known = known = epoch, self._read_changed()
         return known[1]
+
+    def _read_changed(self) -> list[SyncRow]:
+        """All of them; those are read whose digests are others than when they were read."""
+        marks = self._queries.run_prepared(_MARKS, {})
+        marked = {one: self._marked[one] for one, _ in marks if one in self._marked}
+        changed = [one for one, mark in marks if one not in marked or marked[one][0] != mark]
+        if len(changed) > _MANY:
+            rows = self._queries.run_prepared(_ALL, {})
+        else:
+            rows = self._rows_of(changed)
+        fresh = {row[_ID]: (row[-1], _of_values(tuple(row))) for row in rows}
+        found = {one: fresh.get(one) or marked.get(one) for one, _ in marks}
+        self._marked = {one: row for one, row in found.items() if row is not None}
+        return [row for _, row in self._marked.values()]
+
+    def _rows_of(self, ids: Collection[SyncId]) -> list[Any]:
+        given = {f"n{at}": one for at, one in enumerate(ids)}
+        return self._queries.run_prepared(_by_ids(len(given)), given) if given else []
 
     def by_ids(self, ids: Collection[SyncId]) -> list[SyncRow]:
         """Those of some ids that there are."""
-        given = {f"n{at}": one for at, one in enumerate(ids)}
-        rows = self._queries.run_prepared(_by_ids(len(given)), given) if given else []
-        return [_of_values(tuple(row)) for row in rows]
+        return [_of_values(tuple(row)) for row in self._rows_of(ids)]
 
     def with_spec_value(self, name: str, value: str, most: int) -> list[SyncRow]:
         """The oldest active syncs whose spec says this of a name, and perhaps others."""

@@ -216,8 +216,8 @@ class _Look:
                 self._status.failed.append(item)
         ended = max((row.ended for row in rows.values()), default=0)
         self._status.last_upkeep = to_datetime(ended) if ended else None
-        checked = rows["check"].details.get("memory", {}).get("ended") if "check" in rows else None
-        self._status.last_check = None if checked is None else to_datetime(checked)
+        checked = rows["check"].details.get("memory", {}).get("ended") if "check" in rows else 0
+        self._status.last_check = to_datetime(checked) if checked else None
 
     def _look_at_turns(self) -> None:
         """The syncs that the runner carries something along, now or later."""

@@ -329,7 +329,7 @@ class Graph:
         """Every sync there is, active or not."""
         rows, known = self.catalog.syncs.all(), self._sync_chains
         if known is None or known.rows is not rows:  # a change of a name is one of the epoch, too
-            self._sync_chains = known = SyncChains.read(rows, self.branches)
+            self._sync_chains = known = SyncChains.read(rows, self.branches, known)
         return known
 
     # --- the commit point --------------------------------------------------------------------

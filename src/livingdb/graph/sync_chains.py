@@ -26,9 +26,19 @@ class SyncChains:
     every: Sequence[SyncChain]
 
     @classmethod
-    def read(cls, rows: Sequence[SyncRow], branches: Branches) -> SyncChains:
-        """Those of all rows there are."""
-        names = branches.names_of(end_ids(rows))
+    def read(
+        cls, rows: Sequence[SyncRow], branches: Branches, before: SyncChains | None
+    ) -> SyncChains:
+        """Those of all rows there are; names are asked for of rows that were not there `before`.
+
+        A row has the names of its branches in its own: with another name it is another row.
+        """
+        old = {} if before is None else {id(row): row for row in before.rows}
+        new = end_ids(row for row in rows if id(row) not in old)
+        names = {} if before is None else dict(before.names)
+        for branch in new:
+            names.pop(branch, None)
+        names |= branches.names_of(new)
         hidden = {branch for branch, name in names.items() if is_hidden(name)}
         return cls(rows, names, sync_chains(rows, hidden))
 

@@ -48,7 +48,8 @@ def check_health(work: Work, memory: Memory) -> Iterator[Step]:
     """Look at a bounded number of things at a time."""
     graph = work.graph
     if memory.get("part") not in _PARTS:
-        memory = {"part": next(iter(_PARTS)), "after": None, "began": now(), "found": 0}
+        ended = int(memory.get("ended", 0))
+        memory = {"part": next(iter(_PARTS)), "after": None, "ended": ended, "found": 0}
     names = list(_PARTS)
     for name in names[names.index(memory["part"]) :]:
         if memory["part"] != name:
