@@ -17,6 +17,7 @@ from bench import (
     differences,
     evolution,
     graph,
+    keep_collect,
     lineage,
     load,
     pack_open,
@@ -59,6 +60,7 @@ SUITES = {
     "tpch": tpch_views.run,
     "conditions": conditions.run,
     "lineage": lineage.run,
+    "keep": keep_collect.run,
 }
 
 

@@ -31,6 +31,7 @@ TITLES = {
     "tpch": "TPC-H as views on Spark",
     "conditions": "Conditions",
     "lineage": "Lineage",
+    "keep": "Retention",
 }
 INTRODUCTIONS = {
     "sharing": "50,000 rows and 500 commits of 200 rows. `content` and `capacity` make a tree "

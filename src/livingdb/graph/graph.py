@@ -249,6 +249,7 @@ class Graph:
             if self.index.refresh():
                 self.versions.forget_cut_lines()
                 self.forgotten.refresh()
+                self.store.note_forgotten()
             self._epoch = epoch
 
     def resolve(self, ref: str) -> ResolvedRef:
