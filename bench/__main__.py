@@ -20,6 +20,7 @@ from bench import (
     evolution,
     export,
     graph,
+    keep_collect,
     lineage,
     load,
     pack_open,
@@ -36,7 +37,7 @@ from bench import (
 from bench.measure import Result
 
 HOME = Path(__file__).parent
-PARTS = {"evolution": ["evolution", "chains"], "keep": ["backup", "export"]}
+PARTS = {"evolution": ["evolution", "chains"], "keep": ["collect", "backup", "export"]}
 """Suites that are of one subject: who names it runs all of them."""
 
 
@@ -64,6 +65,7 @@ SUITES = {
     "lineage": lineage.run,
     "backup": backup.run,
     "export": export.run,
+    "collect": keep_collect.run,
 }
 
 

@@ -33,6 +33,7 @@ TITLES = {
     "lineage": "Lineage",
     "backup": "Backups of 1,000,000 rows",
     "export": "Exports of 1,000,000 rows",
+    "collect": "Retention",
 }
 INTRODUCTIONS = {
     "sharing": "50,000 rows and 500 commits of 200 rows. `content` and `capacity` make a tree "

@@ -149,12 +149,11 @@ def lay_out_anew(db: Database) -> None:
 
 
 def left(path: Path) -> None:
-    """Packs, a journal, and a branch that was dropped."""
-    packed(path)
+    """A pack, a journal, and a branch that was dropped."""
+    shop(path)
     with livingdb.open(path) as db:
-        gone = db.branch("main").clone("gone")
-        gone.upsert("blobs", noise(5000, 100, 3000))
-        db.branch("main").clone("dev").delete("orders", [10, 11])
+        drain_journal(db._graph.store)
+        db.branch("main").clone("gone").insert("blobs", noise(5000, 20, 100))
         db.drop_branch("gone")
 
 

@@ -162,6 +162,10 @@ class VersionRows:
         """Put new versions, in a transaction."""
         _rows.insert_missing(connection, [row._asdict() for row in rows])
 
+    def addresses(self) -> set[Address]:
+        """The addresses of all versions, as they stand there."""
+        return {Address(a) for (a,) in self._queries.all(select(_version.c.address))}
+
     def all(self) -> list[VersionRow]:
         """Every version."""
         return [read_row(row) for row in self._queries.all(_rows.every)]

@@ -262,6 +262,7 @@ class Graph:
             if is_cut:
                 self.versions.forget_cut_lines()
                 self.forgotten.refresh()
+                self.store.note_forgotten()
             self.observer.refresh()
             if self.store.read_redactions():
                 self.forget_rows()

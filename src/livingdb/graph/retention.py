@@ -163,8 +163,12 @@ class Retention:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Retention:
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`; `InvalidData` names what it does not know."""
         said = dict(data)
+        known = [each.name for each in fields(cls)]
+        for name in said:
+            if name not in known:
+                raise InvalidData(f"a policy has no {name!r}; it has {', '.join(known)}")
         if "branches" in said:
             said["branches"] = {name: cls.from_json(one) for name, one in said["branches"].items()}
         return cls(**said)

@@ -16,7 +16,7 @@ from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.errors import Corruption
 from livingdb.tables.records import load_record, record
 
-__all__ = ["Edge", "SnapshotRecord", "TableMap", "overlay_tables"]
+__all__ = ["Edge", "SnapshotRecord", "TableMap", "overlay_tables", "shared_map"]
 
 _LEAST_OVERLAY = 4
 
@@ -72,6 +72,12 @@ class Edge:
             data.get("sources", {}),
             data.get("details", {}),
         )
+
+
+def shared_map(record: Mapping[str, Any]) -> Address | None:
+    """The record of tables that a snapshot's own refers to; None if it has them all itself."""
+    text = record["tables"].get("")
+    return None if text is None else Address(bytes.fromhex(text))
 
 
 Held = TypeVar("Held")

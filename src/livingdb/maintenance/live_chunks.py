@@ -12,11 +12,12 @@ from livingdb.catalog.versions import VersionRow
 from livingdb.chunks.address import Address
 from livingdb.chunks.chunk import Chunk
 from livingdb.graph.graph import Graph
-from livingdb.graph.snapshot import SnapshotRecord
+from livingdb.graph.snapshot import shared_map
 from livingdb.graph.storage.database_store import DatabaseStore
 from livingdb.maintenance.reach import Trees, recipe_chunks
 from livingdb.tables.index import Tree
 from livingdb.tables.recipe import Change, Rows, load_recipe
+from livingdb.tables.records import load_record
 
 __all__ = ["LiveChunks", "references_of"]
 
@@ -39,7 +40,7 @@ class LiveChunks:
         self._trees_to_be = trees_to_be or {}
         self._runs_to_go = runs_to_go
         self._trees = Trees(graph.store, graph.versions.cache)
-        self._snapshots: set[int] = set()
+        self._newest = 0
         self._versions: dict[Address, VersionRow] = {}
         self._runs: set[Address] = set()
         self._roots: set[tuple[Address, Address]] = set()
@@ -64,20 +65,25 @@ class LiveChunks:
         return new
 
     def _find_snapshots(self, found: set[Address]) -> None:
+        before = self._newest
         for row in self._graph.newest_snapshots():
-            if row.sequence not in self._snapshots:
-                self._snapshots.add(row.sequence)
-                found.add(row.address)
-                shared = SnapshotRecord.load(self._graph.store, row.address).map.shared
-                if shared is not None:
-                    found.add(shared)
+            if row.sequence <= before:
+                break
+            self._newest = max(self._newest, row.sequence)
+            found.add(row.address)
+            shared = shared_map(load_record(self._graph.store, row.address))
+            if shared is not None:
+                found.add(shared)
 
     def _find_versions(self, found: set[Address]) -> list[tuple[int, Address, Address]]:
         """Look at new versions; the trees that are themselves versions."""
         catalog, store = self._graph.catalog, self._graph.store
+        roots: list[tuple[int, Address, Address]] = []
+        unknown = catalog.versions.addresses() - self._versions.keys()
+        if not unknown:
+            return roots
         hollow = catalog.forgotten.versions()
-        roots = []
-        new = [row for row in catalog.versions.all() if row.address not in self._versions]
+        new = catalog.versions.get_many(list(unknown))
         places = _places(store) if len(new) > _FEW else {}
         for row in sorted(new, key=lambda row: places.get(row.address, -1)):
             self._versions[row.address] = row

@@ -31,6 +31,7 @@ class Item:
     """When a branch started."""
     start_author: str = ""
     start_message: str = ""
+    is_forgotten: bool = False
 
     @property
     def time(self) -> int:
@@ -103,6 +104,7 @@ def _node(item: Item, lane: int, column: int, hidden: int) -> Node:
         item.heads,
         item.tags,
         hidden,
+        item.is_forgotten,
     )
 
 

@@ -32,7 +32,8 @@ BLOCK_KINDS = ("schema_change", "clone", "derive")
 class Node:
     """A snapshot, or the place where a branch starts; `time` is in microseconds since 1970, UTC.
 
-    `heads` are the branches that stand on it, `hidden` counts its parents that are not shown.
+    `heads` are the branches that stand on it, `hidden` counts its parents that are not shown.  The
+    rows of one that `is_forgotten` are gone: it is drawn hollow.
     """
 
     id: str
@@ -47,6 +48,7 @@ class Node:
     heads: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     hidden: int = 0
+    is_forgotten: bool = False
 
     @property
     def is_start(self) -> bool:

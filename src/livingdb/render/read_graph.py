@@ -163,6 +163,7 @@ class _GraphReader:
             tuple(heads.get(row.sequence, ())),
             tuple(tags.get(row.sequence, ())),
             {} if edge is None else edge.details,
+            is_forgotten=self.graph.forgotten.find(row) is not None,
         )
 
     def _sources(self, edge: Edge) -> tuple[int, ...]:

@@ -142,7 +142,7 @@ def _node(place: Geometry, node: Node) -> Iterator[str]:
         yield f'<path class="solid s-{color}" stroke-dasharray="2 4" d="{way}"/>'
     if node.heads:
         yield f'<circle class="halo f-{color}" cx="{x:g}" cy="{y:g}" r="{RADIUS + 7}"/>'
-    yield _shape(node.kind, x, y, color)
+    yield _shape(node.kind, x, y, color, node.is_forgotten)
     yield "</g>"
     if node.tags:
         tags = cut(", ".join(node.tags), _LABEL)
@@ -152,9 +152,10 @@ def _node(place: Geometry, node: Node) -> Iterator[str]:
         yield f'<text class="small mid f-soft" x="{x:g}" y="{y + 25:g}">{escape(words)}</text>'
 
 
-def _shape(kind: str, x: float, y: float, color: str) -> str:
+def _shape(kind: str, x: float, y: float, color: str, is_hollow: bool = False) -> str:
     r = RADIUS
     full, hollow = f"node f-{color} s-{color}", f"node f-paper s-{color}"
+    full = hollow if is_hollow else full
     if kind == "merge":
         return f'<path class="{full}" d="M{x - r:g} {y:g}l{r}-{r} {r} {r}-{r} {r}z"/>'
     if kind == "schema_change":

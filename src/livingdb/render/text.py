@@ -19,6 +19,8 @@ GLYPHS = {
     "clone": "●",
     "start": "○",
 }
+_HOLLOW = {"transaction": "◦", "merge": "◇", "schema_change": "□", "derive": "△", "clone": "◦"}
+"""Of snapshots whose rows were forgotten."""
 _LEGEND = (
     "● transaction  ◆ merge  ■ schema change  ▲ derived  ◌ propagated  ○ start of a branch\n"
     "─ follows  ═ schema change, clone, derivation  ┄ propagation"
@@ -40,6 +42,8 @@ def to_text(graph: SnapshotGraph, width: int | None = None, color: bool = False)
         lines += ["", drawing.paint("Syncs", "1"), *drawing.syncs()]
     if graph.nodes:
         lines += ["", *(cut(line, drawing.width) for line in _LEGEND.splitlines())]
+    if any(node.is_forgotten for node in graph.nodes):
+        lines.append(cut("◦ ◇ □ △ rows forgotten", drawing.width))
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -117,7 +121,8 @@ class _Drawing:
             lane = self.graph.nodes[link.source].lane
             if self.slots[lane] != here:
                 self._draw_link(cells, paints, lane, here, link, row)
-        cells[here * self.step] = GLYPHS.get(node.kind, "●")
+        glyph = GLYPHS.get(node.kind, "●")
+        cells[here * self.step] = _HOLLOW.get(node.kind, glyph) if node.is_forgotten else glyph
         paints[here * self.step] = self._lane_paint(node.lane)
         return "".join(self.paint(c, p) for c, p in zip(cells, paints, strict=True))
 

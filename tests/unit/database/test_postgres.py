@@ -22,6 +22,7 @@ from livingdb import (
     AlreadyExists,
     Database,
     Forbidden,
+    Forgotten,
     InvalidName,
     LivingDBError,
     MergeConflict,
@@ -240,6 +241,31 @@ def test_data_in_an_object_store(
     with livingdb.open(url) as db:
         assert db.branch("main").table("blobs").to_arrow()["data"] == rows["data"]
         assert db.check().problems == []
+
+
+def test_garbage_in_an_object_store(
+    place: Place, s3_server: ObjectStoreServer, s3_bucket: str
+) -> None:
+    """What no policy keeps goes, while another one who has the database open writes on."""
+    url = place.url(data=s3_server.url(s3_bucket, "cut"))
+    policy = livingdb.Retention(snapshots=1, dropped_days=0, grace_seconds=0)
+    with livingdb.create(url) as db, livingdb.open(url) as other:
+        main = db.branch("main")
+        main.create_table("blobs", {"id": "bigint", "data": "binary"}, key="id")
+        for number in range(4):
+            main.upsert("blobs", noise(0, 20, 4 << 10, seed=number))
+        kept = main.table("blobs").to_arrow()
+        main.clone("gone").insert("blobs", noise(100, 5, 4 << 10))
+        db.drop_branch("gone")
+        with other.branch("main").transaction() as tx:
+            tx.upsert("blobs", noise(30, 1, 10))
+            done = db.collect_garbage(policy)
+        assert len(done.snapshots) == 6
+        assert done.after_bytes < done.before_bytes
+        assert other.branch("main").table("blobs").to_arrow().slice(0, 20) == kept
+        with pytest.raises(Forgotten):
+            other.at("main~2").table("blobs")
+        assert db.check().problems == other.check().problems == []
 
 
 # --- secrets -------------------------------------------------------------------------------------

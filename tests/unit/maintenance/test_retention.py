@@ -231,7 +231,10 @@ def test_dropped_branches_go_after_their_time(db: Database, clock: Clock) -> Non
         with pytest.raises(Forgotten):
             refused()
     assert db._graph.catalog.dropped_branches.all() == []
-    assert db.graph().to_text()
+    drawn = db.graph()
+    assert "rows forgotten" in drawn.to_text(width=200)
+    assert sum(node.is_forgotten for node in drawn.nodes) == 5
+    assert drawn.to_svg() != db.graph(branches=["main"]).to_svg()
 
 
 def test_idle_branches_are_dropped(db: Database, clock: Clock) -> None:

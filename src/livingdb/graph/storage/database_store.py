@@ -61,6 +61,7 @@ class DatabaseStore:
         self._staged: tuple[StagedChunks, ...] = ()
         self._gone: dict[str, float] = {}
         self._missed: set[Address] = set()
+        self._forgotten_count = catalog.forgotten.count()
         self._lock = Lock()
 
     def get(self, address: Address) -> Buffer:
@@ -113,6 +114,11 @@ class DatabaseStore:
 
     def _check_forgotten(self) -> None:
         """`Forgotten` where others, who cannot know of this reader, took away what it reads."""
+        if self.catalog.forgotten.count() != self._forgotten_count:
+            raise Forgotten(
+                "what is being read was forgotten meanwhile, as the retention policy says; a lease "
+                "would have kept it"
+            )
         if not self._is_unprotected:
             return
         names = self.catalog.packs.names()
@@ -179,6 +185,10 @@ class DatabaseStore:
         if late:
             self.packs.remove(*late)
         return bool(new or left)
+
+    def note_forgotten(self) -> None:
+        """Who reads from here on knows what was forgotten until now."""
+        self._forgotten_count = self.catalog.forgotten.count()
 
     def levels(self, names: Iterable[str]) -> dict[str, int]:
         """How large packs are: each level holds eight times as much as the one below."""

@@ -34,9 +34,10 @@ class CatalogIndex:
         self._layout_rows = catalog.table_layouts
         self._layouts: dict[str, TableLayout] | None = None
         self._forgotten = catalog.forgotten
-        self._hollow: dict[Address, bool] = {}
+        self._solid: set[Address] = set()
         self._forgotten_count: int | None = None
-        """How many snapshots were forgotten when that was last asked."""
+        """How many snapshots were forgotten at the last refresh."""
+        self._has_hollow: bool | None = None
         self._known: OrderedDict[Address, Version] = OrderedDict()
         self._trees: dict[Address, Tree | None] = {}
         self._frames: dict[Address, list[Version]] = {}
@@ -88,16 +89,19 @@ class CatalogIndex:
         return self._was_hollow(version)
 
     def _was_hollow(self, version: Address) -> bool:
-        known = self._hollow.get(version)
-        if known is None:
-            known = self._hollow[version] = self._forgotten.is_hollow(version)
-        return known
+        """Whether the catalog calls a version hollow; that it does not is remembered."""
+        if version in self._solid:
+            return False
+        is_hollow = self._forgotten.is_hollow(version)
+        if not is_hollow:
+            self._solid.add(version)
+        return is_hollow
 
     def has_hollow(self) -> bool:
         """See `VersionIndex.has_hollow`."""
-        if self._forgotten_count is None:
-            self._forgotten_count = self._forgotten.count()
-        return self._forgotten_count > 0
+        if self._has_hollow is None:
+            self._has_hollow = self._forgotten.has_versions()
+        return self._has_hollow
 
     def put(self, version: Version) -> None:
         """See `VersionIndex.put`; written by `save`."""
@@ -246,7 +250,6 @@ class CatalogIndex:
         """The transaction that saved them has committed."""
         with self._lock:
             for version in versions:
-                self._hollow.pop(version.address, None)
                 if version.address in self._unsaved:
                     self._runs[version.address] = self._unsaved_runs.pop(version.address, None)
                 self._keep(self._unsaved.pop(version.address, version))
@@ -292,8 +295,8 @@ class CatalogIndex:
             if is_cut:
                 self._known.clear()
                 self._runs.clear()
-                self._hollow.clear()
-                self._forgotten_count = count
+                self._solid.clear()
+                self._forgotten_count, self._has_hollow = count, None
             for version in [v for v in self._unsaved_trees if v not in self._unsaved]:
                 self._drop_tree(version)
             self._trees.clear()
@@ -318,6 +321,7 @@ class CatalogIndex:
             self._known[version.address] = version
             if len(self._known) > _KEPT:
                 dropped, _ = self._known.popitem(last=False)
+                self._solid.discard(dropped)
                 self._trees.pop(dropped, None)
                 self._runs.pop(dropped, None)
         return version

@@ -148,7 +148,10 @@ def _is_current(graph: Graph, mark: Mark, connection: Connection) -> bool:
 def _leads_to(graph: Graph, version: Address, mark: Mark, gone: set[Address]) -> bool:
     """Whether a version that came since is built upon one that goes."""
     at: Address | None = version
-    while at is not None and at not in mark.history.versions:
+    history = mark.history
+    while at is not None and (at not in history.versions or at in history.hollow):
+        if at in gone:
+            return True
         found = graph.catalog.versions.get(at)
         if found is None:
             return True
