@@ -67,6 +67,8 @@ class Erased:
     snapshots: int
     unknown: tuple[str, ...] = ()
     """Views of which versions stay, because nobody knows how they were made."""
+    held: frozenset[Address] = frozenset()
+    """The versions that have fewer rows than they had."""
     waiting: tuple[str, ...] = ()
     """Files that somebody still reads, and what else has to be cleared later."""
 
@@ -206,6 +208,7 @@ class _Plan:
             len(found.roots),
             len(records),
             tuple(sorted(self._views.unknown)),
+            frozenset(found.held),
             tuple(waiting),
         )
 

@@ -240,6 +240,7 @@ class _Line:
         if not isinstance(self._versions.recipe(self._line[0]), Rows):
             return  # what is computed when it is read is without the rows by itself
         self._found.lines.add(self._line[0].address)
+        self._found.held.update(v.address for v in self._line if v.address in self._wanted)
         for version in self._line:
             recipe = self._versions.recipe(version)
             if isinstance(recipe, Rows):
