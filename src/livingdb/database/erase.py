@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from livingdb.catalog import schema as tables
 from livingdb.catalog.sealed_rows import SealedRows
+from livingdb.chunks.address import Address
 from livingdb.database.derive import derived_sync
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import InvalidData, ReadOnlyBranch, RuleViolation
@@ -107,7 +109,8 @@ class _Erasing:
             return self._report(found, told, True)
         self._delete_at_heads(found)
         self._bring_up_to_date(found)
-        told = erase_history(self._graph, self._erasure(rows, found))
+        erasure = replace(self._erasure(rows, found), heads=self._heads_in_step())
+        told = erase_history(self._graph, erasure)
         self._make_anew(found, told)
         return self._report(found, told, False)
 
@@ -204,6 +207,23 @@ class _Erasing:
                     "it, and erase again"
                 )
             database.refresh(derived_sync(self._graph, name).spec["name"])
+
+    def _heads_in_step(self) -> dict[Address, str]:
+        """The tables at the heads of branches that can be written, or that follow others at once.
+
+        Others may hold rows that were deleted elsewhere; what is hidden follows from what is not.
+        """
+        graph, behind = self._graph, set[str]()
+        for sync in self._database.syncs():
+            written = sync.target if sync.direction == "forward" else "".join(sync.sources)
+            if sync.direction != "both" and (sync.state != "active" or sync.lag != 0):
+                behind.add(written)
+        found = {}
+        for branch in graph.branches.followed():
+            if not is_hidden(branch.name) and branch.name not in behind:
+                for name, address in graph.tables(graph.snapshots.at(branch.head)).items():
+                    found[address] = f"branch {branch.name}, table {name}"
+        return found
 
     def _make_anew(self, found: Iterable[LocatedRow], told: Erased) -> None:
         """Make derived objects anew that read the head of one which cannot be written."""
