@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from livingdb.catalog import schema as tables
 from livingdb.catalog.sealed_rows import SealedRows
+from livingdb.chunks.address import Address
 from livingdb.database.derive import derived_sync
-from livingdb.derivation.view import View
+from livingdb.derivation.view import KIND, View
 from livingdb.errors import InvalidData, ReadOnlyBranch, RuleViolation
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
@@ -107,7 +109,9 @@ class _Erasing:
             return self._report(found, told, True)
         self._delete_at_heads(found)
         self._bring_up_to_date(found)
-        told = erase_history(self._graph, self._erasure(rows, found))
+        erasure = replace(self._erasure(rows, found), heads=self._heads_in_step())
+        told = erase_history(self._graph, erasure)
+        self._make_anew(found, told)
         return self._report(found, told, False)
 
     def _locate(self) -> list[LocatedRow]:
@@ -204,6 +208,37 @@ class _Erasing:
                 )
             database.refresh(derived_sync(self._graph, name).spec["name"])
 
+    def _heads_in_step(self) -> dict[Address, str]:
+        """The tables at the heads of branches that can be written, or that follow others at once.
+
+        Others may hold rows that were deleted elsewhere; what is hidden follows from what is not.
+        """
+        graph, behind = self._graph, set[str]()
+        for sync in self._database.syncs():
+            written = sync.target if sync.direction == "forward" else "".join(sync.sources)
+            if sync.direction != "both" and (sync.state != "active" or sync.lag != 0):
+                behind.add(written)
+        found = {}
+        for branch in graph.branches.followed():
+            if not is_hidden(branch.name) and branch.name not in behind:
+                for name, address in graph.tables(graph.snapshots.at(branch.head)).items():
+                    found[address] = f"branch {branch.name}, table {name}"
+        return found
+
+    def _make_anew(self, found: Iterable[LocatedRow], told: Erased) -> None:
+        """Make derived objects anew that read the head of one which cannot be written."""
+        graph = self._graph
+        for name in dict.fromkeys(item.name for item in found if item.kind in _DERIVED):
+            row = next((s for s in graph.catalog.syncs.all() if s.spec.get("name") == name), None)
+            if row is None or row.kind != KIND or not row.is_active:
+                continue
+            heads = graph.branches_by_ids(View.from_json(row.spec).branches).values()
+            read = {
+                a for head in heads for a in graph.tables(graph.snapshots.at(head.head)).values()
+            }
+            if read & told.held:
+                self._database.refresh(name, full=True)
+
     # --- the report --------------------------------------------------------------------------
 
     def _report(self, found: Sequence[LocatedRow], told: Erased, dry_run: bool) -> ErasureReport:
@@ -222,11 +257,11 @@ class _Erasing:
         )
 
 
-def _erased_rows(graph: Graph, found: Iterable[LocatedRow]) -> list[ErasedRows]:
+def _erased_rows(graph: Graph, found: Sequence[LocatedRow]) -> list[ErasedRows]:
     """The rows by the tables that they are in and the columns that tell them."""
     lines = HistoryLines(graph)
-    derived: set[str] = set()
-    parts: dict[tuple[str, tuple[str, ...]], tuple[str, list[pa.Table]]] = {}
+    masked = [item.head for item in found if item.kind == "masked clone"]
+    parts: dict[tuple[str, tuple[str, ...], str], list[tuple[LocatedRow, pa.Table]]] = {}
     for item in found:
         schema = lines.schema(item.head, item.known.table)
         if not _is_own(item) or item.key is None or schema is None:
@@ -234,13 +269,20 @@ def _erased_rows(graph: Graph, found: Iterable[LocatedRow]) -> list[ErasedRows]:
         fields = pa.schema([column.field for column in schema.key_columns])
         row = pa.Table.from_pylist([dict(item.key)], schema=fields)
         identity = _identity(graph, lines, item)
-        if item.kind == "view":
-            derived.add(identity)
         ids = tuple(column.id for column in schema.key_columns)
-        parts.setdefault((identity, ids), (item.known.table, []))[1].append(row)
+        kind = item.kind if item.kind in ("view", "masked clone") else ""
+        parts.setdefault((identity, ids, kind), []).append((item, row))
     return [
-        ErasedRows(identity, name, ids, _distinct(rows), identity in derived)
-        for (identity, ids), (name, rows) in parts.items()
+        ErasedRows(
+            identity,
+            items[0][0].known.table,
+            ids,
+            _distinct([row for _, row in items]),
+            kind == "view",
+            tuple(item.head for item, _ in items) if kind else (),
+            () if kind else tuple(masked),
+        )
+        for (identity, ids, kind), items in parts.items()
     ]
 
 

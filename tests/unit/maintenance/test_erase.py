@@ -76,7 +76,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         main.update("people", [{"id": KEY, "n": -1}, {"id": 2, "n": -2}])
         database.drop_branch("past", detach=True)
         main.derive("towns", "SELECT city, count(*) AS c FROM people GROUP BY city")
-        for step in range(6):
+        for step in range(3):
             main.update("people", [{"id": KEY, "n": step}, {"id": step, "n": -step}])
         side = main.clone("side")
         side.upsert("people", [{**_rows(f"{CANARY} aside")[KEY]}])

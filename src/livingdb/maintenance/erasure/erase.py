@@ -20,7 +20,7 @@ from livingdb.chunks.address import Address
 from livingdb.chunks.chunk import Chunk
 from livingdb.chunks.pack import Pack
 from livingdb.chunks.repack_packs import PackSwap, repack_packs
-from livingdb.errors import LivingDBError, Locked
+from livingdb.errors import LivingDBError, Locked, RuleViolation
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.storage.drain_journal import drain_journal
 from livingdb.graph.storage.projection_files import ProjectionFiles
@@ -55,6 +55,9 @@ class Erasure:
     engine: str | None = None
     trust: Sequence[str] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    heads: Mapping[Address, str] = field(default_factory=dict)
+    """Versions that are not to lose any rows, and where they are: at heads, which have theirs by
+    right, now that the rows were deleted there."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class Erased:
     snapshots: int
     unknown: tuple[str, ...] = ()
     """Views of which versions stay, because nobody knows how they were made."""
+    held: frozenset[Address] = frozenset()
+    """The versions that have fewer rows than they had."""
     waiting: tuple[str, ...] = ()
     """Files that somebody still reads, and what else has to be cleared later."""
 
@@ -130,6 +135,7 @@ class _Plan:
             for table, rows in self._by_table.items():
                 known, sink = self._known[table], self.staging.sink
                 redact_versions(self.graph, known, rows, roots, sink, self.found)
+            self._check_heads()
             chosen = self._views.find(self.found.held, self.found.untold)
             self._stage()
             for _ in self._views.redact(chosen, self.versions, roots, self.found):
@@ -143,6 +149,15 @@ class _Plan:
         for address in self.found.roots:
             self.graph.index.forget_tree(address)
         self.graph.forget_rows()
+
+    def _check_heads(self) -> None:
+        """`RuleViolation` if rows would go from a head, where other rows make them."""
+        kept = sorted({w for a, w in self.erasure.heads.items() if a in self.found.held})
+        if kept:
+            raise RuleViolation(
+                f"the rows were deleted, and are still there: {'; '.join(kept)}; there they follow "
+                "from other rows, too: erase those first"
+            )
 
     @property
     def is_empty(self) -> bool:
@@ -217,6 +232,7 @@ class _Plan:
             len(found.roots),
             len(records),
             tuple(sorted(self._views.unknown)),
+            frozenset(found.held),
             tuple(waiting),
         )
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.arrow_values import as_mask
 from livingdb.errors import Unsupported
 from livingdb.tables.batches import flat
@@ -24,7 +25,9 @@ class ErasedRows:
 
     `table` is the identity of the table and `name` what it is called, `ids` are the identities of
     the columns, and `values` what they hold, under the names that they had where it was found.
-    A table that `is_derived` can be computed anew where its rows cannot be told so.
+    A table that `is_derived` can be computed anew where its rows cannot be told so.  If there are
+    `heads`, this goes for the versions that are or were on their lines: those of a view, or of a
+    branch whose keys are masked.  What goes for all goes for none on the lines of `others`.
     """
 
     table: str
@@ -32,6 +35,8 @@ class ErasedRows:
     ids: tuple[str, ...]
     values: pa.Table
     is_derived: bool = False
+    heads: tuple[SnapshotRow, ...] = ()
+    others: tuple[SnapshotRow, ...] = ()
 
     def columns(self, definition: Definition) -> list[str] | None:
         """What the columns are called in a definition; None if it does not have them."""
@@ -68,22 +73,21 @@ class ErasedRows:
         return found
 
 
-def rows_of_definition(every: Sequence[ErasedRows], definition: Definition) -> ErasedRows | None:
+def rows_of_definition(every: Sequence[ErasedRows], definition: Definition) -> list[ErasedRows]:
     """Those of the rows to erase that are told by columns which a definition has, best its key.
 
-    None if a derived table has none of these; of others, `Unsupported`: what cannot be followed
-    is not erased halfway.
+    None if a derived table has none of these; of others, `Unsupported`: what cannot be followed is
+    not erased halfway.
     """
     told = [rows for rows in every if rows.columns(definition) is not None]
     by_key = [rows for rows in told if rows.keys(definition) is not None]
-    chosen = next(iter([*by_key, *told]), None)
-    if chosen is None and not any(rows.is_derived for rows in every):
+    if not told and not any(rows.is_derived for rows in every):
         raise Unsupported(
             f"the rows to erase cannot be followed through the history of table {every[0].name!r}: "
             f"it had the key ({', '.join(definition.schema.key)}) once, which does not follow from "
             "theirs"
         )
-    return chosen
+    return by_key or told
 
 
 def fitting(array: pa.Array, data_type: pa.DataType) -> pa.Array:

@@ -243,6 +243,7 @@ class _Line:
         if first.base is None and not isinstance(self._versions.recipe(first), Rows):
             return  # what is computed when it is read is without the rows by itself
         self._found.lines.add(first.origin)
+        self._found.held.update(v.address for v in self._line if v.address in self._wanted)
         for version in self._line:
             recipe = self._versions.recipe(version)
             if version.base is not None and self._versions.index.is_hollow(version.base):

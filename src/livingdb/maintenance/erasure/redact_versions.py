@@ -7,15 +7,17 @@ that is not can be shared.  Trees that are cached answers are replaced in the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.chunks.store import StoredChunk
+from livingdb.graph.ancestry import first_parents
 from livingdb.graph.graph import Graph
 from livingdb.maintenance.erasure.erased_rows import ErasedRows, rows_of_definition
 from livingdb.tables.classify import classify
@@ -27,7 +29,7 @@ from livingdb.tables.stored_delta import store_delta
 from livingdb.trees.builder import Sink
 from livingdb.trees.delta import DELETE, Delta, merge_deltas, upserts
 from livingdb.trees.forest import Forest
-from livingdb.trees.keys import KeyArray, member, search, union_keys
+from livingdb.trees.keys import KeyArray, member, union_keys
 
 __all__ = ["RedactedVersions", "redact_versions"]
 
@@ -69,6 +71,7 @@ def redact_versions(
     `roots` are the trees there are.  New chunks go to the sink; nothing is changed yet.
     """
     every = list(erased)
+    scopes = {id(rows): _Scope.of(graph, rows) for rows in every}
     lines: dict[Address, list[Version]] = {}
     for version in versions:
         lines.setdefault(version.origin, []).append(version)
@@ -76,10 +79,37 @@ def redact_versions(
         found.lines.add(origin)
         definition = graph.versions.definition(line[0])
         rows = rows_of_definition(every, definition)
-        if rows is None:
+        if not rows:
             found.untold.add(every[0].table)
             continue
-        _Line(graph, definition, rows, line, roots, sink, found).redact()
+        told = [(each, scopes[id(each)]) for each in rows]
+        _Line(graph, definition, told, line, roots, sink, found).redact()
+
+
+def _versions_on_lines(graph: Graph, heads: Iterable[SnapshotRow]) -> set[Address]:
+    """All versions of all tables in snapshots, and in those that they come from."""
+    rows = {row.sequence: row for head in heads for row in first_parents(graph.snapshots, head)}
+    return {address for row in rows.values() for address in graph.tables(row).values()}
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """The versions that something goes for: some, or all but some."""
+
+    some: Set[Address] | None
+    others: Set[Address]
+
+    @classmethod
+    def of(cls, graph: Graph, rows: ErasedRows) -> _Scope:
+        some = _versions_on_lines(graph, rows.heads) if rows.heads else None
+        return cls(some, _versions_on_lines(graph, rows.others))
+
+    def has(self, version: Version) -> bool:
+        """Whether it goes for a version."""
+        return version.address not in self.others if self.some is None else self._is_named(version)
+
+    def _is_named(self, version: Version) -> bool:
+        return self.some is not None and version.address in self.some
 
 
 class _Line:
@@ -89,7 +119,7 @@ class _Line:
         self,
         graph: Graph,
         definition: Definition,
-        erased: ErasedRows,
+        erased: Sequence[tuple[ErasedRows, _Scope]],
         versions: list[Version],
         roots: Mapping[Address, Tree],
         sink: Sink,
@@ -104,9 +134,6 @@ class _Line:
         self._sink = sink
         self._found = found
         self._forest = graph.versions.forest(versions[0])
-        names = erased.columns(definition)
-        assert names is not None
-        self._names = names
         self._gone: dict[Address, Mask] = {}
         self._changed: dict[Address, int] = {}
 
@@ -129,20 +156,29 @@ class _Line:
     # --- which rows --------------------------------------------------------------------------
 
     def _candidates(self) -> KeyArray:
-        """The keys, sorted, of all rows that have ever been among those to erase."""
-        keys = self._erased.keys(self._definition)
+        """The keys, sorted, of all rows that may ever have been among those to erase."""
+        parts = [part for rows, _ in self._erased for part in self._candidates_of(rows)]
+        return union_keys(parts) if parts else np.zeros(0, np.uint64)
+
+    def _candidates_of(self, erased: ErasedRows) -> Iterator[KeyArray]:
+        keys = erased.keys(self._definition)
         if keys is not None:
-            return keys
-        positions = [self._schema.position(name) for name in (*self._schema.key, *self._names)]
-        parts = []
+            yield keys
+            return
+        names = self._names(erased)
+        positions = [self._schema.position(name) for name in (*self._schema.key, *names)]
         for version in self._line:
             for tree in self._trees_of(version):
                 forest = self._versions.forest_under(version, tree)
                 for arrays in forest.scan(tree.root, positions):
-                    parts.append(self._matching(arrays))
+                    yield self._matching(erased, arrays)
             if self._has_delta(version):
-                parts.append(self._matching_changes(self._delta(version), positions))
-        return union_keys(parts) if parts else np.zeros(0, np.uint64)
+                yield self._matching_changes(erased, self._delta(version), positions)
+
+    def _names(self, erased: ErasedRows) -> list[str]:
+        names = erased.columns(self._definition)
+        assert names is not None
+        return names
 
     def _trees_of(self, version: Version) -> Iterator[Tree]:
         """The tree that a version has, and the one that it is, if it is one."""
@@ -159,12 +195,14 @@ class _Line:
         is_cut = self._versions.index.is_hollow(version.base)
         return not is_cut or self._versions.version_below(version) is not None
 
-    def _matching(self, arrays: list[pa.Array]) -> KeyArray:
+    def _matching(self, erased: ErasedRows, arrays: list[pa.Array]) -> KeyArray:
         count = len(self._schema.key)
         keys = self._schema.key_codec.encode(arrays[:count])
-        return keys[self._erased.matches(arrays[count:])]
+        return keys[erased.matches(arrays[count:])]
 
-    def _matching_changes(self, changes: Delta, positions: list[int]) -> KeyArray:
+    def _matching_changes(
+        self, erased: ErasedRows, changes: Delta, positions: list[int]
+    ) -> KeyArray:
         """The keys of changes that may put one of the rows there."""
         count = len(self._schema.key)
         columns = [changes.columns[position] for position in positions]
@@ -172,14 +210,21 @@ class _Line:
         if len(given) < len(columns) or any(changes.present[p] is not None for p in positions):
             carried = [changes.carries(position) for position in positions[count:]]
             return changes.keys[np.logical_or.reduce(carried)]  # more than there are does no harm
-        return changes.keys[self._erased.matches(given[count:])]
+        return changes.keys[erased.matches(given[count:])]
 
-    def _gone_in(self, rows: RowSet, keys: KeyArray) -> Mask:
+    def _gone_in(self, rows: RowSet, keys: KeyArray, version: Version) -> Mask:
         """Which of some candidates are in rows, and are to go."""
-        there, arrays = rows.lookup(keys, self._names)
-        gone = there.copy()
-        gone[there] = self._erased.matches(arrays)
+        gone = np.zeros(len(keys), bool)
+        for erased, scope in self._erased:
+            if scope.has(version):
+                there, arrays = rows.lookup(keys, self._names(erased))
+                gone[there] |= erased.matches(arrays)
         return gone
+
+    def _is_elsewhere(self, version: Version, base: Address) -> bool:
+        """Whether other rows are to go from a version than from the one that it is made of."""
+        below = self._versions.require(base)
+        return any(scope.has(version) != scope.has(below) for _, scope in self._erased)
 
     # --- versions ----------------------------------------------------------------------------
 
@@ -195,22 +240,23 @@ class _Line:
         """
         self._changed[version.address] = version.changed
         rows = self._versions.rows(version)
-        gone = self._gone[version.address] = self._gone_in(rows, self._keys)
+        gone = self._gone[version.address] = self._gone_in(rows, self._keys, version)
         if not self._has_delta(version) or not member(self._keys, self._delta(version).keys).any():
             return
         self._found.runs.add(version.address)
         if version.address not in self._roots:
             root = self._versions.root_of(rows, self._forest, self._sink)
             if gone.any():
-                root = self._without(Tree(root), version)
+                root = self._without(version, Tree(root))
             self._found.roots[version.address] = Tree(root)
 
     def _origin(self, version: Version) -> None:
-        gone = self._gone[version.address] = self._gone_in(self._versions.rows(version), self._keys)
+        rows = self._versions.rows(version)
+        gone = self._gone[version.address] = self._gone_in(rows, self._keys, version)
         self._changed[version.address] = 0
         recipe = self._versions.recipe(version)
         if isinstance(recipe, Rows) and gone.any():
-            root = self._without(Tree(recipe.root), version)
+            root = self._without(version, Tree(recipe.root))
             self._redact(version, replace(recipe, root=root, count=recipe.count - int(gone.sum())))
 
     def _change(self, version: Version) -> None:
@@ -221,6 +267,8 @@ class _Line:
         assert isinstance(recipe, Change)
         changes = self._delta(version)
         touched = member(self._keys, changes.keys)
+        if self._is_elsewhere(version, version.base):
+            touched = np.ones(len(self._keys), bool)
         if touched.any():
             recipe = self._redact_change(version, recipe, changes, touched)
         self._changed[version.address] = self._changed[version.base] + recipe.rows
@@ -232,21 +280,20 @@ class _Line:
         base, keys = self._versions.require(version.base or version.address), self._keys[touched]
         old, new = self._versions.rows(base), self._versions.rows(version)
         before, after = self._gone[base.address], self._gone[base.address].copy()
-        after[touched] = self._gone_in(new, keys)
+        after[touched] = self._gone_in(new, keys, version)
         self._gone[version.address] = after
         was = old.contains(keys) & ~before[touched]
         is_there = new.contains(keys) & ~after[touched]
-        mine = changes.select(search(changes.keys, keys))
-        stays = changes.select(np.flatnonzero(~member(changes.keys, keys[~(was & is_there)])))
-        deleted = mine.select(np.flatnonzero(was & ~is_there))
+        stays = _select(changes, keys[~(was & is_there)], is_among=False)
+        deleted = _select(changes, keys[was & ~is_there])
         deleted = replace(deleted, ops=np.full(len(deleted), DELETE, np.int8))
         names = [column.name for column in self._schema.stored_columns]
         put = upserts(self._forest.shape, new.lookup(keys[is_there & ~was], names)[1])
         made = merge_deltas([stays, deleted, put])
         counts = recipe.counts
         if counts is not None:
-            kept = classify(old, mine.select(np.flatnonzero(was & is_there)))[1]
-            counts = _less(counts, classify(old, mine)[1])
+            kept = classify(old, _select(changes, keys[was & is_there]))[1]
+            counts = _less(counts, classify(old, _select(changes, keys))[1])
             counts = Counts(
                 counts.inserted + kept.inserted + len(put),
                 counts.updated + kept.updated,
@@ -262,15 +309,15 @@ class _Line:
     # --- trees and facts ---------------------------------------------------------------------
 
     def _tree(self, version: Version, tree: Tree) -> None:
-        without = self._without(tree, version)
+        without = self._without(version, tree)
         if without != tree.root:
             self._found.roots[version.address] = replace(tree, root=without)
 
-    def _without(self, tree: Tree, version: Version) -> Address:
+    def _without(self, version: Version, tree: Tree) -> Address:
         """The root of a tree whose rows are those of another one but for those that go."""
         forest = self._versions.forest_under(version, tree)
         rows = RowSet(self._schema, forest, tree.root)
-        keys = self._keys[self._gone_in(rows, self._keys)]
+        keys = self._keys[self._gone_in(rows, self._keys, version)]
         return forest.edit(tree.root, _deletes(forest, tree.root, keys), self._sink)
 
     def _facts(self, version: Version) -> None:
@@ -292,6 +339,11 @@ def _deletes(forest: Forest, root: Address, keys: KeyArray) -> Delta:
     missing = (None,) * (len(shape.types) - count)
     ops = np.full(len(keys), DELETE, np.int8)
     return Delta(shape, keys, ops, (*columns, *missing), (None,) * len(shape.types))
+
+
+def _select(changes: Delta, keys: KeyArray, is_among: bool = True) -> Delta:
+    """Those of the changes whose keys are among some, or those whose are not."""
+    return changes.select(np.flatnonzero(member(changes.keys, keys) == is_among))
 
 
 def _less(counts: Counts, other: Counts) -> Counts:

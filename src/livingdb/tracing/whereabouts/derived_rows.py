@@ -142,10 +142,10 @@ class DerivedRowSearch:
             masked = frozenset(
                 shown for column, shown in columns.items() if column in item.known.masked
             )
-            row = KnownRow(name, values, masked, item.known.is_shared)
+            is_row = set(theirs.key) <= set(columns)
+            row = KnownRow(name, values, masked, item.known.is_shared or not is_row)
             key = row.key(schema)
             if key is not None:
-                is_row = set(theirs.key) <= set(columns)
                 return row, key, "row" if is_row else "group"
         return nothing, None, "read"
 
