@@ -29,7 +29,10 @@ def insert(changes: StatementWriter, tree: exp.Insert) -> None:
     if twice:
         raise InvalidData(f"the column {min(twice)!r} is given twice")
     rows = changes.assigned_rows(given, columns)
-    if tree.args.get("overwrite"):
+    returned = _returned_items(tree)
+    if returned:
+        changes.insert_returning(target, rows, returned)
+    elif tree.args.get("overwrite"):
         _replace(changes, target, rows)
     else:
         changes.insert(target, rows)
@@ -40,10 +43,24 @@ def _check(tree: exp.Insert) -> None:
         ("conflict", "ON CONFLICT"),
         ("partition", "PARTITION"),
         ("where", "REPLACE WHERE"),
-        ("returning", "RETURNING"),
     ):
         if tree.args.get(part):
             raise Unsupported(f"INSERT … {what} is not possible; MERGE updates rows that exist")
+    if tree.args.get("overwrite") and tree.args.get("returning"):
+        raise Unsupported("INSERT OVERWRITE … RETURNING is not possible; INSERT INTO returns rows")
+
+
+def _returned_items(tree: exp.Insert) -> list[exp.Expr]:
+    """What RETURNING says; `Unsupported` for what is computed of more than the row."""
+    clause = tree.args.get("returning")
+    if clause is None:
+        return []
+    other = clause.args.get("into") or clause.find(exp.AggFunc, exp.Window, exp.Query)
+    if other:
+        raise Unsupported(
+            f"RETURNING takes expressions over the row that is inserted, not {other.sql('spark')!r}"
+        )
+    return list(clause.expressions)
 
 
 def _query(tree: exp.Insert, target: Target, columns: list[Column]) -> exp.Query:
