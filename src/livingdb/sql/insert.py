@@ -21,6 +21,8 @@ def insert(changes: StatementWriter, tree: exp.Insert) -> None:
     columns = list(target.schema.visible_columns)
     if isinstance(into, exp.Schema):
         columns = [known_column(target, item.name) for item in into.expressions]
+    if tree.args.get("default"):
+        columns = [column for column in columns if not column.is_fixed]
     query = _query(tree, target, columns)
     given = changes.planner.run(query)
     if tree.args.get("by_name"):
@@ -66,6 +68,9 @@ def _returned_items(tree: exp.Insert) -> list[exp.Expr]:
 def _query(tree: exp.Insert, target: Target, columns: list[Column]) -> exp.Query:
     """The query whose rows are inserted."""
     given = tree.expression
+    if tree.args.get("default"):
+        words = [exp.column("DEFAULT") for _ in columns]
+        given = exp.Values(expressions=[exp.Tuple(expressions=words)])
     source = tree.args.get("source")
     if isinstance(source, exp.Table):
         given = exp.select("*").from_(source.copy())
@@ -74,7 +79,7 @@ def _query(tree: exp.Insert, target: Target, columns: list[Column]) -> exp.Query
             _fill_values(row, target, columns)
         given = exp.select("*").from_(given.copy())
     if not isinstance(given, exp.Query):
-        raise Unsupported("INSERT takes VALUES, a query or TABLE name")
+        raise Unsupported("INSERT takes VALUES, DEFAULT VALUES, a query or TABLE name")
     clause = tree.args.get("with_")
     if clause is not None:
         given = given.copy()

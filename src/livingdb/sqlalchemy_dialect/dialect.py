@@ -42,7 +42,6 @@ class LivingDBDialect(Reflection):
 
     max_identifier_length = 255
     div_is_floordiv = False
-    tuple_in_values = True
     returns_native_bytes = True
     supports_native_boolean = True
     supports_native_decimal = True
@@ -51,7 +50,7 @@ class LivingDBDialect(Reflection):
 
     supports_multivalues_insert = True
     supports_default_metavalue = True
-    supports_default_values = False
+    supports_default_values = True
     supports_empty_insert = False
     cte_follows_insert = True
 

@@ -43,6 +43,12 @@ class LivingDBMigrations(DefaultImpl):
         given, held = rendered_metadata_default, rendered_inspector_default
         return bool(_unquoted(given) != _unquoted(held))
 
+    def _compare_identity_default(self, metadata_identity: Any, inspector_identity: Any) -> Any:
+        """A key draws its values also where the model does not say `Identity()`."""
+        if metadata_identity is None and not inspector_identity.always:
+            return set(), set(), False
+        return super()._compare_identity_default(metadata_identity, inspector_identity)
+
     def correct_for_autogen_constraints(
         self,
         conn_uniques: Any,

@@ -124,7 +124,7 @@ class Reflection(default.DefaultDialect):
         if found is None:
             return []
         names, others = dict(found.link_names), self._schemas(connection, schema, **kw)
-        return [
+        links = [
             {
                 "name": names.get(column),
                 "constrained_columns": [column],
@@ -135,6 +135,7 @@ class Reflection(default.DefaultDialect):
             }
             for column, target in found.foreign_keys
         ]
+        return sorted(links, key=lambda link: str(link["name"] or ""))
 
     @reflection.cache
     def get_unique_constraints(
@@ -142,7 +143,7 @@ class Reflection(default.DefaultDialect):
     ) -> list[Any]:
         """Columns that no two rows have the same values in."""
         found = self._constrained(connection, table_name, schema, **kw)
-        groups = () if found is None else found.uniques
+        groups = () if found is None else sorted(found.uniques)
         return [{"name": name, "column_names": list(columns)} for name, columns in groups]
 
     @reflection.cache
@@ -151,7 +152,7 @@ class Reflection(default.DefaultDialect):
     ) -> list[Any]:
         """Conditions that no row makes false."""
         found = self._constrained(connection, table_name, schema, **kw)
-        checks = () if found is None else found.checks
+        checks = () if found is None else sorted(found.checks)
         return [{"name": name, "sqltext": text} for name, text in checks]
 
     @reflection.cache
@@ -195,9 +196,7 @@ def _column(column: Column, schema: TableSchema) -> dict[str, Any]:
     }
     if column.computed is not None:
         found["computed"] = {"sqltext": column.computed, "persisted": True}
-    if column.numbers is not None and column.numbers.kind == "always":
-        found["identity"] = _identity(column)
-    elif column.numbers is not None and column.name not in schema.key:
+    if column.numbers is not None:
         found["identity"] = _identity(column)
     return found
 

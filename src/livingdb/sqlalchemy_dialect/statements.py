@@ -50,10 +50,21 @@ class LivingDBCompiler(SQLCompiler):
             raise CompileError("DISTINCT ON is not possible; row_number() OVER (…) = 1 chooses")
         return super().get_select_precolumns(select, **kw)
 
+    def visit_empty_set_op_expr(self, type_: Any, expand_op: Any, **kw: Any) -> str:
+        """What IN compares with where it is given nothing; several columns need a query."""
+        if len(type_) > 1:
+            return self.visit_empty_set_expr(type_)
+        text: str = super().visit_empty_set_op_expr(type_, expand_op, **kw)  # type: ignore[no-untyped-call]
+        return text
+
     def visit_empty_set_expr(self, element_types: Any, **kw: Any) -> str:
         """A query without rows."""
-        columns = ", ".join("NULL" for _ in element_types or [None])
-        return f"SELECT {columns} WHERE 1 = 0"
+        return f"SELECT {', '.join(map(self._null_of, element_types or [None]))} WHERE 1 = 0"
+
+    def _null_of(self, type_: Any) -> str:
+        if type_ is None or type_._isnull:
+            return "NULL"
+        return f"CAST(NULL AS {self.dialect.type_compiler_instance.process(type_)})"
 
     def update_from_clause(self, *args: Any, **kw: Any) -> str:
         """Refused: MERGE joins."""

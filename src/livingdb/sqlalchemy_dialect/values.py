@@ -82,6 +82,7 @@ class _Float(types.Float[Any]):
 
 
 COLUMN_SPECS: dict[type[types.TypeEngine[Any]], type[types.TypeEngine[Any]]] = {
+    types.Enum: types.Enum,
     types.String: _Text,
     types.LargeBinary: _Binary,
     types.DateTime: _DateTime,

@@ -41,6 +41,12 @@ def test_numbers_that_were_drawn_are_returned_in_the_order_of_the_rows(main):
     assert returned(result) == [(1, "A", "ab"), (2, "B", "bb")]
 
 
+def test_a_row_of_defaults_alone(main):
+    assert returned(main.sql("INSERT INTO orders DEFAULT VALUES RETURNING city, amount, double")) == [
+        (None, 7, 14)
+    ]
+
+
 def test_a_query_without_rows_returns_none(main):
     result = main.sql("INSERT INTO orders (city) SELECT city FROM orders WHERE false RETURNING id")
     assert (result.schema.names, len(result), result.changed) == (["id"], 0, 0)
