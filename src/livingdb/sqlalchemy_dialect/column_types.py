@@ -69,6 +69,9 @@ class LivingDBTypeCompiler(GenericTypeCompiler):
     def visit_TIME(self, type_: Any, **kw: Any) -> str:  # noqa: N802
         raise CompileError("tables hold no times of day: take String, or DateTime with a day")
 
+    def visit_uuid(self, type_: Any, **kw: Any) -> str:
+        return "VARCHAR(32)"
+
     def visit_UUID(self, type_: Any, **kw: Any) -> str:  # noqa: N802
         raise CompileError("tables hold no UUIDs of their own: take Uuid, which is kept as text")
 

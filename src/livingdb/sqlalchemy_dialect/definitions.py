@@ -43,9 +43,11 @@ class LivingDBDefinitions(DDLCompiler):
             return default
         return super().get_column_default_string(column)
 
-    def create_table_constraints(self, table: Any, **kw: Any) -> str:
+    def create_table_constraints(
+        self, table: Any, _include_foreign_key_constraints: Any = None, **kw: Any
+    ) -> str:
         """The constraints of a table, with a key for one that has none."""
-        text: str = super().create_table_constraints(table, **kw)  # type: ignore[no-untyped-call]
+        text: str = super().create_table_constraints(table, _include_foreign_key_constraints, **kw)  # type: ignore[no-untyped-call]
         if len(table.primary_key):
             return text
         key = f"{ROW_KEY} BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
@@ -92,5 +94,8 @@ class LivingDBDefinitions(DDLCompiler):
                 raise CompileError(
                     f"identity columns take start and increment, and no {option}: leave it out"
                 )
-        parts = (("START WITH", identity_options.start), ("INCREMENT BY", identity_options.increment))
+        parts = (
+            ("START WITH", identity_options.start),
+            ("INCREMENT BY", identity_options.increment),
+        )
         return " ".join(f"{words} {number:d}" for words, number in parts if number is not None)

@@ -37,7 +37,7 @@ class LivingDBDialect(Reflection):
     statement_compiler = LivingDBCompiler
     ddl_compiler = LivingDBDefinitions
     type_compiler_cls = LivingDBTypeCompiler
-    preparer = LivingDBIdentifierPreparer
+    preparer = LivingDBIdentifierPreparer  # type: ignore[assignment]
     colspecs = COLUMN_SPECS
 
     max_identifier_length = 255
@@ -68,7 +68,7 @@ class LivingDBDialect(Reflection):
     supports_comments = False
 
     @classmethod
-    def import_dbapi(cls) -> ModuleType:  # type: ignore[override]
+    def import_dbapi(cls) -> ModuleType:
         """`livingdb.dbapi`."""
         from livingdb import dbapi
 
@@ -110,16 +110,12 @@ class LivingDBDialect(Reflection):
 
     # --- statements -----------------------------------------------------------------------------
 
-    def do_execute(
-        self, cursor: Any, statement: str, parameters: Any, context: Any = None
-    ) -> None:
+    def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
         """Run a statement; an index that is nothing here has none."""
         if statement or context is None or not context.isddl:
             cursor.execute(statement, parameters)
 
-    def do_execute_no_params(
-        self, cursor: Any, statement: str, context: Any = None
-    ) -> None:
+    def do_execute_no_params(self, cursor: Any, statement: str, context: Any = None) -> None:
         """Run a statement without parameters."""
         self.do_execute(cursor, statement, None, context)
 

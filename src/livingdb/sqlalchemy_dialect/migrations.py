@@ -47,7 +47,9 @@ class LivingDBMigrations(DefaultImpl):
         """A key draws its values also where the model does not say `Identity()`."""
         if metadata_identity is None and not inspector_identity.always:
             return set(), set(), False
-        return super()._compare_identity_default(metadata_identity, inspector_identity)
+        return super()._compare_identity_default(  # type: ignore[no-untyped-call]
+            metadata_identity, inspector_identity
+        )
 
     def correct_for_autogen_constraints(
         self,

@@ -124,7 +124,7 @@ class Reflection(default.DefaultDialect):
         if found is None:
             return []
         names, others = dict(found.link_names), self._schemas(connection, schema, **kw)
-        links = [
+        links: list[dict[str, Any]] = [
             {
                 "name": names.get(column),
                 "constrained_columns": [column],

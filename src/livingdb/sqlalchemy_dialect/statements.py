@@ -110,11 +110,13 @@ class LivingDBCompiler(SQLCompiler):
         """`rand`."""
         return "rand" + self.function_argspec(function, **kw)
 
-    def visit_aggregate_strings_func(self, function: Any, **kw: Any) -> str:
+    def visit_aggregate_strings_func(
+        self, fn: Any, *, use_function_name: str = "listagg", **kw: Any
+    ) -> str:
         """`listagg`, with its order after it."""
-        order = getattr(function.clauses, "aggregate_order_by", None)
-        value, separator = (self.process(item, **kw) for item in function.clauses.clauses[:2])
-        text = f"listagg({value}, {separator})"
+        order = getattr(fn.clauses, "aggregate_order_by", None)
+        value, separator = (self.process(item, **kw) for item in fn.clauses.clauses[:2])
+        text = f"{use_function_name}({value}, {separator})"
         if order is None:
             return text
         return f"{text} WITHIN GROUP (ORDER BY {self.process(order, **kw)})"

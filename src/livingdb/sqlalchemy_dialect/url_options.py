@@ -1,8 +1,8 @@
 """What a URL of SQLAlchemy says: where the database is, and how it is opened.
 
-    livingdb:///shop.ldb?branch=dev          in the folder that the process runs in
-    livingdb:////data/shop.ldb               four slashes: a path from the root
-    livingdb:///s3://bucket/shop.ldb         wherever `livingdb.open` finds databases
+livingdb:///shop.ldb?branch=dev          in the folder that the process runs in
+livingdb:////data/shop.ldb               four slashes: a path from the root
+livingdb:///s3://bucket/shop.ldb         wherever `livingdb.open` finds databases
 """
 
 from __future__ import annotations

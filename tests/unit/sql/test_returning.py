@@ -42,9 +42,9 @@ def test_numbers_that_were_drawn_are_returned_in_the_order_of_the_rows(main):
 
 
 def test_a_row_of_defaults_alone(main):
-    assert returned(main.sql("INSERT INTO orders DEFAULT VALUES RETURNING city, amount, double")) == [
-        (None, 7, 14)
-    ]
+    assert returned(
+        main.sql("INSERT INTO orders DEFAULT VALUES RETURNING city, amount, double")
+    ) == [(None, 7, 14)]
 
 
 def test_a_query_without_rows_returns_none(main):

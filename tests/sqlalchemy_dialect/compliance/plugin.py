@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 import pytest
 from sqlalchemy.testing.plugin.pytestplugin import *  # noqa: F403
 from sqlalchemy.testing.plugin.pytestplugin import pytest_collection_modifyitems as _modify
+from tests.sqlalchemy_dialect.compliance.requirements import LEFT_OUT
 
 import livingdb.sqlalchemy_dialect  # noqa: F401 (makes the dialect known)
-from tests.sqlalchemy.compliance.requirements import LEFT_OUT
 
 
 def pytest_collection_modifyitems(session, config, items):
