@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine, create_engine
 
 import livingdb
-import livingdb.sqlalchemy_dialect  # noqa: F401 (makes the dialect known)
+import livingdb.sqlalchemy_dialect
 
 
 @pytest.fixture
