@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import redirect_stdout
+from io import StringIO
+
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata, produce_migrations
+from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
 
@@ -107,3 +112,48 @@ def test_operations_are_schema_changes_and_rows_before_them_are_committed(path, 
         kinds = [snapshot.edge.kind for snapshot in main.log(11)]
         assert kinds == [*["schema_change"] * 8, "transaction", "schema_change", "transaction"]
         main.sql("INSERT INTO customers (name, visits) VALUES ('Bob', -7)")
+
+
+ENVIRONMENT = """
+import sqlalchemy as sa
+from alembic import context
+
+engine = sa.create_engine(context.config.get_main_option("sqlalchemy.url"))
+with engine.connect() as connection:
+    context.configure(
+        connection=connection, target_metadata=context.config.attributes["model"]
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+engine.dispose()
+"""
+
+
+def test_commands_write_migrations_and_run_them_up_and_down(path, tmp_path):
+    scripts = tmp_path / "migrations"
+    config = Config(tmp_path / "alembic.ini", attributes={"model": model()})
+    config.set_main_option("script_location", str(scripts))
+    config.set_main_option("sqlalchemy.url", f"livingdb:///{path}")
+    with redirect_stdout(StringIO()):
+        command.init(config, str(scripts))
+        (scripts / "env.py").write_text(ENVIRONMENT)
+        command.revision(config, "first", autogenerate=True)
+        command.upgrade(config, "head")
+        metadata = model()
+        metadata.tables["orders"].append_column(sa.Column("amount", sa.Integer))
+        config.attributes["model"] = metadata
+        command.revision(config, "second", autogenerate=True)
+        command.upgrade(config, "head")
+        command.check(config)
+    with livingdb.open(path) as db:
+        main = db.branch("main")
+        assert "amount" in main.table("orders").schema.names
+        assert len(main.table("alembic_version")) == 1
+    with redirect_stdout(StringIO()):
+        command.downgrade(config, "-1")
+    with livingdb.open(path) as db:
+        assert "amount" not in db.branch("main").table("orders").schema.names
+    with redirect_stdout(StringIO()):
+        command.downgrade(config, "base")
+    with livingdb.open(path) as db:
+        assert db.branch("main").tables() == ["alembic_version"]
