@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,16 @@ class LivingDBDialect(Reflection):
 
     supports_alter = True
     supports_comments = False
+
+    def __init__(
+        self,
+        json_serializer: Callable[[Any], str] | None = None,
+        json_deserializer: Callable[[str], Any] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self._json_serializer = json_serializer
+        self._json_deserializer = json_deserializer
 
     @classmethod
     def import_dbapi(cls) -> ModuleType:
