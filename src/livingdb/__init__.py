@@ -6,6 +6,7 @@ import typing
 
 from livingdb.errors import (
     AlreadyExists,
+    BrokenConstraint,
     Conflict,
     Corruption,
     DuplicateKey,
@@ -53,6 +54,7 @@ if typing.TYPE_CHECKING:
 __all__ = [
     "AlreadyExists",
     "Branch",
+    "BrokenConstraint",
     "Conflict",
     "Corruption",
     "Database",

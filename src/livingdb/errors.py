@@ -7,7 +7,8 @@
     ├── InvalidData          wrong type, null where none may be, unknown column
     │   ├── DuplicateKey     a key twice in the data, or already in the table
     │   │   └── DuplicateValue   two rows with one value of a unique constraint
-    │   └── MissingKey       a key that had to be there is not
+    │   ├── MissingKey       a key that had to be there is not
+    │   └── BrokenConstraint  a row breaks NOT NULL, a check or a foreign key
     ├── Refused
     │   ├── ReadOnlyBranch   the branch is the target of a one-way sync
     │   ├── RuleViolation    a rule of the snapshot graph forbids it
@@ -33,6 +34,7 @@ import typing
 
 __all__ = [
     "AlreadyExists",
+    "BrokenConstraint",
     "Conflict",
     "Corruption",
     "DuplicateKey",
@@ -119,6 +121,12 @@ class MissingKey(InvalidData):
     """A key that had to be in the table is not there."""
 
     code = "missing_key"
+
+
+class BrokenConstraint(InvalidData):
+    """A row would break what its table demands: NOT NULL, a check, a length or a foreign key."""
+
+    code = "broken_constraint"
 
 
 class Refused(LivingDBError):

@@ -7,11 +7,12 @@ changed one of the same rows (or, if it is serializable, a row it read).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
@@ -225,9 +226,31 @@ class BranchTransaction:
         """Put rows whose keys are not there yet; how many."""
         table = self._table(name)
         given = self._given_rows(table, data)
+        changes = self._inserts(table, given)
+        return self._add_delta(table, changes, given.columns, inserts=True)
+
+    def insert_returning(
+        self, name: str, data: object, answer: Callable[[pa.Table], pa.Table]
+    ) -> pa.Table:
+        """Put rows as `insert` does; what is answered to them as they are then, by key.
+
+        Nothing is put if there is no answer.
+        """
+        table = self._table(name)
+        given = self._given_rows(table, data)
+        changes = self._inserts(table, given)
+        rows = self._rows_with_delta(table.version, table.definition, table.delta)
+        names = [column.name for column in rows.schema.stored_columns]
+        whole = pa.Table.from_arrays(list(with_fixed(rows, changes).columns), names=names)
+        found = answer(whole.select(rows.schema.arrow.names))
+        self._add_delta(table, changes, given.columns, inserts=True)
+        return found
+
+    def _inserts(self, table: TableWrites, given: Tabular) -> Delta:
+        """The changes that new rows are; `DuplicateKey` if one is there."""
         changes = self._upserts(table, given, is_insert=True)
         self._check_new_keys(table, changes)
-        return self._add_delta(table, changes, given.columns, inserts=True)
+        return changes
 
     def upsert(self, name: str, data: object) -> int:
         """Put rows, in place of those with the same keys; how many."""

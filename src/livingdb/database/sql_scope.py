@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -368,6 +368,12 @@ class TransactionScope(SnapshotScope):
     def insert(self, table: str, data: object) -> None:
         """See `Transaction.insert`."""
         self._transaction.insert(table, data)
+
+    def insert_returning(
+        self, table: str, data: object, answer: Callable[[pa.Table], pa.Table]
+    ) -> pa.Table:
+        """See `Transaction.insert_returning`."""
+        return self._transaction.insert_returning(table, data, answer)
 
     def upsert(self, table: str, data: object) -> None:
         """See `Transaction.upsert`."""

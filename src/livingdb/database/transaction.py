@@ -19,6 +19,8 @@ from livingdb.tables.schema import TableSchema
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
+
     from livingdb.chunks.address import Address
     from livingdb.database.branch import Branch
     from livingdb.sql.parameters import Parameters
@@ -175,6 +177,15 @@ class Transaction:
         """Put rows whose keys are not there yet; `DuplicateKey` if one is."""
         self._operations.append("insert")
         return self.work.insert(table, data)
+
+    @_in_turn
+    def insert_returning(
+        self, table: str, data: object, answer: Callable[[pa.Table], pa.Table]
+    ) -> pa.Table:
+        """Put rows as `insert` does; what is answered to them as they are then, by key."""
+        found = self.work.insert_returning(table, data, answer)
+        self._operations.append("insert")
+        return found
 
     @_in_turn
     def upsert(self, table: str, data: object) -> int:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from livingdb.dbapi.cursor import Cursor
     from livingdb.sql.parameters import Parameters
     from livingdb.sql.result import Result
+    from livingdb.tables.schema import TableSchema
 
 __all__ = ["Connection", "connect"]
 
@@ -45,8 +46,7 @@ def connect(
     from livingdb.database.database import Database
     from livingdb.database.open_database import open_database
 
-    if isolation not in _ISOLATIONS:
-        raise InterfaceError(f"isolation {isolation!r}: choose 'snapshot' or 'serializable'")
+    _checked_isolation(isolation)
     if isinstance(database, Database):
         if author is not None or trust or engine is not None or read_only:
             raise InterfaceError(
@@ -63,6 +63,12 @@ def connect(
     except BaseException:
         opened.close()
         raise
+
+
+def _checked_isolation(value: str) -> str:
+    if value not in _ISOLATIONS:
+        raise InterfaceError(f"isolation {value!r}: choose 'snapshot' or 'serializable'")
+    return value
 
 
 class Connection:
@@ -136,10 +142,31 @@ class Connection:
             self._autocommit = bool(value)
 
     @property
+    def isolation(self) -> str:
+        """How transactions see what others do: "snapshot" or "serializable"."""
+        return self._isolation
+
+    @isolation.setter
+    def isolation(self, value: str) -> None:
+        with self._turn:
+            if self._open_session.is_open:
+                raise InterfaceError("isolation is chosen before a transaction begins")
+            self._isolation = _checked_isolation(value)
+
+    @property
     def _open_session(self) -> SqlSession:
         if self._database is None:
             raise InterfaceError("the connection is closed")
         return self._session
+
+    def table_schemas(self, branch: str | None = None) -> dict[str, TableSchema]:
+        """What the tables of a branch hold, by name; of its own, what the transaction sees."""
+        with self._turn, translated_errors():
+            opened = self._open_session.transaction
+            if opened is not None and branch in (None, self.branch):
+                return {name: opened.work.schema(name) for name in opened.tables()}
+            chosen = self.database.branch(branch or self.branch)
+            return {name: chosen.table(name).rows.schema for name in chosen.tables()}
 
     # --- statements --------------------------------------------------------------------------
 

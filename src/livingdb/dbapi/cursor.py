@@ -125,8 +125,8 @@ class Cursor:
     # --- the rest of PEP 249 -----------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of the rows; the cursor is of no use afterwards."""
-        self._clear()
+        """Let go of the rows; afterwards the cursor tells how many they were, and nothing else."""
+        self._result, self._rows = None, iter(())
         self._is_closed = True
 
     def setinputsizes(self, sizes: Sequence[object]) -> None:

@@ -49,7 +49,7 @@ class OperationalError(DatabaseError):
 
 
 class IntegrityError(DatabaseError):
-    """Keys, foreign keys and unique constraints."""
+    """Keys, NOT NULL, checks, foreign keys and unique constraints."""
 
 
 class InternalError(DatabaseError):
@@ -67,6 +67,7 @@ class NotSupportedError(DatabaseError):
 _KINDS: list[tuple[type[errors.LivingDBError], type[DatabaseError]]] = [
     (errors.DuplicateKey, IntegrityError),
     (errors.MissingKey, IntegrityError),
+    (errors.BrokenConstraint, IntegrityError),
     (errors.InvalidData, DataError),
     (errors.NotFound, ProgrammingError),
     (errors.AlreadyExists, ProgrammingError),

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from livingdb.chunks.arrow_values import as_mask
-from livingdb.errors import InvalidData, NotFound
+from livingdb.errors import BrokenConstraint, InvalidData, NotFound
 from livingdb.graph.row_constraints import check_conditions, check_delta_not_null
 from livingdb.graph.unique_constraints import check_unique
 from livingdb.tables.index import Version
@@ -142,7 +142,7 @@ def _check_children(
     there = parents.contains(encoded[order])
     if not there.all():
         value = wanted[int(order[int(np.argmin(there))])].as_py()
-        raise InvalidData(
+        raise BrokenConstraint(
             f"table {name!r}, column {column!r}: {target!r} has no row with the key {value!r}"
         )
 
@@ -163,7 +163,7 @@ def _check_parents(
         values = batch.column(0)
         found = pc.index(pc.is_in(values, value_set=keys), pa.scalar(True)).as_py()
         if found >= 0:
-            raise InvalidData(
+            raise BrokenConstraint(
                 f"table {child!r} still refers to {name!r} with the key "
                 f"{values[found].as_py()!r}: delete those rows first, or in the same transaction"
             )

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from livingdb.chunks.arrow_values import as_mask
-from livingdb.errors import InvalidData
+from livingdb.errors import BrokenConstraint, InvalidData
 from livingdb.sql.expressions import Expression
 from livingdb.tables.batches import flat
 from livingdb.tables.row_projection import NullValue
@@ -149,7 +149,8 @@ def check_conditions(
     try:
         check_rows(schema, pa.Table.from_arrays(arrays, names=names), due)
     except InvalidData as error:
-        raise InvalidData(f"table {name!r}: {error}") from None
+        kind = BrokenConstraint if isinstance(error, BrokenConstraint) else InvalidData
+        raise kind(f"table {name!r}: {error}") from None
 
 
 def _touched_checks(schema: TableSchema, changes: Delta) -> list[tuple[str, str]]:
@@ -178,7 +179,7 @@ def check_rows(
             is_long = pc.greater(pc.utf8_length(values), column.limit).fill_null(False)
             long: Mask = is_long.to_numpy(zero_copy_only=False)
             if long.any():
-                raise InvalidData(
+                raise BrokenConstraint(
                     f"column {column.name!r}: {values[int(long.argmax())].as_py()!r:.80} in the "
                     f"row with the key {first_key(schema, rows, long)} does not fit "
                     f"{column.type_name}"
@@ -186,7 +187,7 @@ def check_rows(
     for name, text in schema.checks if checks is None else checks:
         wrong = Expression(text).false_mask(rows)
         if wrong.any():
-            raise InvalidData(
+            raise BrokenConstraint(
                 f"the row with the key {first_key(schema, rows, wrong)} breaks "
                 f"the check {name!r}: {text}"
             )

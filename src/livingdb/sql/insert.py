@@ -21,6 +21,8 @@ def insert(changes: StatementWriter, tree: exp.Insert) -> None:
     columns = list(target.schema.visible_columns)
     if isinstance(into, exp.Schema):
         columns = [known_column(target, item.name) for item in into.expressions]
+    if tree.args.get("default"):
+        columns = [column for column in columns if not column.is_fixed]
     query = _query(tree, target, columns)
     given = changes.planner.run(query)
     if tree.args.get("by_name"):
@@ -29,7 +31,10 @@ def insert(changes: StatementWriter, tree: exp.Insert) -> None:
     if twice:
         raise InvalidData(f"the column {min(twice)!r} is given twice")
     rows = changes.assigned_rows(given, columns)
-    if tree.args.get("overwrite"):
+    returned = _returned_items(tree)
+    if returned:
+        changes.insert_returning(target, rows, returned)
+    elif tree.args.get("overwrite"):
         _replace(changes, target, rows)
     else:
         changes.insert(target, rows)
@@ -40,15 +45,32 @@ def _check(tree: exp.Insert) -> None:
         ("conflict", "ON CONFLICT"),
         ("partition", "PARTITION"),
         ("where", "REPLACE WHERE"),
-        ("returning", "RETURNING"),
     ):
         if tree.args.get(part):
             raise Unsupported(f"INSERT … {what} is not possible; MERGE updates rows that exist")
+    if tree.args.get("overwrite") and tree.args.get("returning"):
+        raise Unsupported("INSERT OVERWRITE … RETURNING is not possible; INSERT INTO returns rows")
+
+
+def _returned_items(tree: exp.Insert) -> list[exp.Expr]:
+    """What RETURNING says; `Unsupported` for what is computed of more than the row."""
+    clause = tree.args.get("returning")
+    if clause is None:
+        return []
+    other = clause.args.get("into") or clause.find(exp.AggFunc, exp.Window, exp.Query)
+    if other:
+        raise Unsupported(
+            f"RETURNING takes expressions over the row that is inserted, not {other.sql('spark')!r}"
+        )
+    return list(clause.expressions)
 
 
 def _query(tree: exp.Insert, target: Target, columns: list[Column]) -> exp.Query:
     """The query whose rows are inserted."""
     given = tree.expression
+    if tree.args.get("default"):
+        words = [exp.column("DEFAULT") for _ in columns]
+        given = exp.Values(expressions=[exp.Tuple(expressions=words)])
     source = tree.args.get("source")
     if isinstance(source, exp.Table):
         given = exp.select("*").from_(source.copy())
@@ -57,7 +79,7 @@ def _query(tree: exp.Insert, target: Target, columns: list[Column]) -> exp.Query
             _fill_values(row, target, columns)
         given = exp.select("*").from_(given.copy())
     if not isinstance(given, exp.Query):
-        raise Unsupported("INSERT takes VALUES, a query or TABLE name")
+        raise Unsupported("INSERT takes VALUES, DEFAULT VALUES, a query or TABLE name")
     clause = tree.args.get("with_")
     if clause is not None:
         given = given.copy()

@@ -5,6 +5,7 @@ assignment.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -81,6 +82,8 @@ class StatementWriter:
         self.writer = writer
         self.planner = planner
         self.count = 0
+        self.returned: pa.Table = pa.table({})
+        """The rows that the statement answers with."""
 
     def target(self, tree: exp.Expr) -> Target:
         """The table to be changed; it is one of the branch that is written."""
@@ -135,6 +138,16 @@ class StatementWriter:
         if rows.num_rows:
             self.writer.insert(target.name, rows)
             self.count += rows.num_rows
+
+    def insert_returning(self, target: Target, rows: pa.Table, items: Sequence[exp.Expr]) -> None:
+        """Add rows, and answer with expressions over each of them as it is then."""
+        query = exp.select(*items).from_(target.table.copy())
+        answer = partial(self.planner.run_over, query)
+        if rows.num_rows:
+            self.returned = self.writer.insert_returning(target.name, rows, answer)
+        else:
+            self.returned = answer(target.schema.arrow.empty_table())
+        self.count += rows.num_rows
 
     def update(self, target: Target, rows: pa.Table) -> None:
         """Set columns of rows named by their keys."""

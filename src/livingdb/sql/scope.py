@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -93,6 +93,12 @@ class Writer(Scope, Protocol):
 
     def insert(self, table: str, data: object) -> None:
         """Add rows; `DuplicateKey` if a key exists."""
+        ...
+
+    def insert_returning(
+        self, table: str, data: object, answer: Callable[[pa.Table], pa.Table]
+    ) -> pa.Table:
+        """Add rows; what is answered to them as they are then, in the order of their keys."""
         ...
 
     def upsert(self, table: str, data: object) -> None:

@@ -145,7 +145,7 @@ def _execute_change(
             delete(changes, tree)
         elif isinstance(tree, exp.Merge):
             merge(changes, tree)
-    return Result(pa.table({}), writer.snapshot, changes.count, planner.engine)
+    return Result(changes.returned, writer.snapshot, changes.count, planner.engine)
 
 
 def _check(tree: exp.Expr) -> None:

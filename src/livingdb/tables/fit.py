@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from livingdb.chunks.arrow_values import as_mask, short_list
 from livingdb.chunks.types import normalise_array
-from livingdb.errors import InvalidData
+from livingdb.errors import BrokenConstraint, InvalidData
 from livingdb.tables.tabular import Values
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ def fit(values: Values, column: Column, absent: Mask | None = None) -> pa.Array:
         if not wrong.any():
             return array
         row = int(wrong.argmax())
-        raise InvalidData(f"column {column.name!r}, row {row}: null, but the column is NOT NULL")
+        raise BrokenConstraint(
+            f"column {column.name!r}, row {row}: null, but the column is NOT NULL"
+        )
     return array
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from livingdb.errors import InvalidData
+from livingdb.errors import BrokenConstraint
 from livingdb.tables.batches import flat
 
 if TYPE_CHECKING:
@@ -26,16 +26,16 @@ __all__ = ["Formula", "NullValue", "ProjectionStep", "RowProjection"]
 Mask = npt.NDArray[np.bool_]
 
 
-class NullValue(InvalidData):
+class NullValue(BrokenConstraint):
     """A formula gives null for a row, counted among those it is given, where there may be none."""
 
     def __init__(self, table: str, column: str, row: int):
         super().__init__(f"table {table!r}, column {column!r}: null in a row, but it is NOT NULL")
         self.table, self.column, self.row = table, column, row
 
-    def at_key(self, key: str) -> InvalidData:
+    def at_key(self, key: str) -> BrokenConstraint:
         """The same, with the key of the row."""
-        return InvalidData(
+        return BrokenConstraint(
             f"table {self.table!r}, column {self.column!r}: null in the row with the key {key}, "
             "but the column is NOT NULL"
         )

@@ -115,7 +115,7 @@ def test_who_fails_fails_alone(db: Database, monkeypatch: pytest.MonkeyPatch) ->
             "Snapshot",
             "DuplicateKey",
             "MissingKey",
-            "InvalidData",
+            "BrokenConstraint",
             "NotFound",
             "Snapshot",
         ]

@@ -310,3 +310,31 @@ def test_pandas_reads_by_it(connection):
     with pytest.warns(UserWarning, match="SQLAlchemy"):
         frame = pandas.read_sql("SELECT id, city FROM orders ORDER BY id", connection)
     assert frame["id"].tolist() == [1, 2]
+
+
+def test_isolation_is_chosen_between_transactions(connection):
+    assert connection.isolation == "snapshot"
+    connection.isolation = "serializable"
+    connection.execute("SELECT 1")
+    with pytest.raises(dbapi.InterfaceError, match="before a transaction"):
+        connection.isolation = "snapshot"
+    connection.rollback()
+    with pytest.raises(dbapi.InterfaceError, match="'snapshot' or 'serializable'"):
+        connection.isolation = "dirty"
+
+
+def test_a_cursor_that_is_closed_tells_how_many_rows_there_were(connection):
+    cursor = connection.execute("INSERT INTO orders (id) VALUES (3), (4)")
+    cursor.close()
+    assert cursor.rowcount == 2
+
+
+def test_schemas_are_those_that_the_transaction_sees(path, connection):
+    connection.execute("CREATE BRANCH dev")
+    connection.execute("SELECT 1")
+    with dbapi.connect(path) as other:
+        other.execute("CREATE TABLE few (id BIGINT PRIMARY KEY)")
+    assert sorted(connection.table_schemas()) == ["orders"]
+    connection.rollback()
+    assert sorted(connection.table_schemas()) == ["few", "orders"]
+    assert connection.table_schemas("dev")["orders"].key == ("id",)
