@@ -120,6 +120,25 @@ def test_erased_rows_leave_the_files(spark: SparkSession, db: livingdb.Database)
     assert places_of(db._graph, "zebra-canary") == []
 
 
+def test_spark_reads_what_the_runner_wrote(
+    spark: SparkSession, db: livingdb.Database, small_files: None
+) -> None:
+    main = db.branch("main")
+    layout = livingdb.Layout(projection=True, fold="always", target_rows=64)
+    main.create_table("t", {"id": "bigint", "name": "string"}, key="id", layout=layout)
+    main.insert("t", {"id": range(3_000), "name": [f"n{n}" for n in range(3_000)]})
+    db.upkeep(seconds=60)
+    made = files_of(db)
+    assert len(made) > 1
+    check_frame(livingdb.spark.table(db, "main", "t"), main.table("t"))
+    assert files_of(db) == made, "none was missing"
+    main.delete("t", range(10))
+    db.upkeep(seconds=60)
+    made = files_of(db)
+    check_frame(livingdb.spark.table(db, "main", "t"), main.table("t"))
+    assert files_of(db) == made
+
+
 KEYS: dict[str, list[Any]] = {
     "bigint": [1, -(2**63), 2**63 - 1, 7],
     "int": [1, -(2**31), 2**31 - 1, 7],

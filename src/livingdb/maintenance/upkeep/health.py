@@ -94,6 +94,8 @@ class _Slice(Check):
     def __init__(self, graph: Graph):
         super().__init__(graph)
         self.versions = _Versions(graph)
+        self.hollow = graph.catalog.forgotten.versions()
+        self.forgotten = set(graph.catalog.forgotten.snapshots())
         self._count = 0
 
     def take_problems(self) -> list[Problem]:
@@ -195,6 +197,9 @@ class _Slice(Check):
             for row in (VersionRow(*values) for values in page):
                 where = f"version {row.address.hex()[:12]}"
                 with self.collect_problems(where):
+                    if row.address in self.hollow:
+                        self._check_hollow(row, where)
+                        continue
                     self._check_chunk(row.address, where)
                     self._check_version(row, where)
             yield place
