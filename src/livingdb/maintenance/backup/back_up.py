@@ -27,7 +27,7 @@ from livingdb.maintenance.backup.keep_points import Keep, kept_points, prune
 from livingdb.maintenance.backup.place import BackupPlace
 from livingdb.maintenance.backup.point import CatalogFiles, Point
 from livingdb.maintenance.backup.use import Use
-from livingdb.maintenance.backup.verify import check_place, copied_packs
+from livingdb.maintenance.backup.verify import check_place
 
 __all__ = ["Backup", "back_up"]
 
@@ -160,9 +160,9 @@ class _Run:
         """What the newest point knows whose rows can be read."""
         for name in reversed(self._place.point_names()):
             with suppress(Corruption, Unsupported, NotFound):
-                point = self._place.point(name)
-                self._copied = copied_packs(self._place, point)
-                return KnownRows(self._place, point.rows)
+                known = KnownRows(self._place, self._place.point(name).rows)
+                self._copied = dict(known.packs)
+                return known
         return KnownRows(self._place, CatalogFiles())
 
     # --- packs -------------------------------------------------------------------------------

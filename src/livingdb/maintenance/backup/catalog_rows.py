@@ -27,6 +27,7 @@ __all__ = [
     "MOST_CHANGES",
     "CatalogPages",
     "KnownRows",
+    "packs_of",
     "read_files",
 ]
 
@@ -83,7 +84,13 @@ class KnownRows:
     def __init__(self, place: BackupPlace, files: CatalogFiles) -> None:
         is_long = len(files.names) - files.whole >= MOST_CHANGES
         self._files = files.first if is_long else files
-        self._marks = marks_of(place, self._files)
+        self._marks: dict[str, set[bytes]] = defaultdict(set)
+        self.packs: dict[str, CopiedFile] = {}
+        """Packs that were copied by then."""
+        for table, rows in read_files(place, self._files):
+            self._marks[table.name].update(mark_of(table, row) for row in rows)
+            if table is _copied_pack:
+                self.packs.update(packs_of(rows))
 
     def difference(self, connection: Connection, packs: Mapping[str, CopiedFile]) -> CatalogPages:
         """The rows of a catalog that are not known, and the marks of those that went."""
@@ -211,9 +218,6 @@ def _kept(
         yield table, [row for row in part.rows if not went or mark_of(table, row) not in went]
 
 
-def marks_of(place: BackupPlace, files: CatalogFiles) -> Marks:
-    """The marks of the rows that files make up, by table."""
-    found: dict[str, set[bytes]] = defaultdict(set)
-    for table, rows in read_files(place, files):
-        found[table.name].update(mark_of(table, row) for row in rows)
-    return found
+def packs_of(rows: Iterable[Row]) -> dict[str, CopiedFile]:
+    """The packs that rows speak of, by name."""
+    return {row[0]: CopiedFile(row[1], row[2]) for row in rows}

@@ -55,7 +55,7 @@ class BackupPlace:
     def open_or_create(cls, files: Files, database: str) -> BackupPlace:
         """The backups of a database; `AlreadyExists` if others, or other files, are there."""
         if not files.exists(_CONTENTS):
-            if files.list():
+            if files.list() and not files.exists(_CONTENTS):  # which others write first, too
                 raise AlreadyExists(
                     f"{files.url} holds other files; a backup needs a place of its own"
                 )

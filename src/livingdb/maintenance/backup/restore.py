@@ -23,7 +23,7 @@ from livingdb.catalog.migrations import stored_version
 from livingdb.catalog.outbox import FAILED, WAITING
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.errors import AlreadyExists, NotFound
-from livingdb.maintenance.backup.catalog_rows import COPIED_PACK, LAST_NUMBER, read_files
+from livingdb.maintenance.backup.catalog_rows import COPIED_PACK, LAST_NUMBER, packs_of, read_files
 from livingdb.maintenance.backup.copy_file import CopiedFile
 from livingdb.maintenance.backup.erasures import Erasure, check_erasures, erasures_of
 from livingdb.maintenance.backup.place import BackupPlace
@@ -101,7 +101,7 @@ class _Point:
         found = cls({}, {}, [])
         for table, rows in read_files(source, point.rows, names.__contains__):
             if table.name == COPIED_PACK:
-                found.packs.update({row[0]: CopiedFile(row[1], row[2]) for row in rows})
+                found.packs.update(packs_of(rows))
             elif table.name == LAST_NUMBER:
                 found.numbers.update({row[0]: row[1] for row in rows})
             else:

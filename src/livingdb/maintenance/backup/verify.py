@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from livingdb.errors import Corruption, LivingDBError, NotFound
 from livingdb.files.base import Files
-from livingdb.maintenance.backup.catalog_rows import COPIED_PACK, read_files
+from livingdb.maintenance.backup.catalog_rows import COPIED_PACK, packs_of, read_files
 from livingdb.maintenance.backup.copy_file import CopiedFile, digest_file
 from livingdb.maintenance.backup.place import BackupPlace
 from livingdb.maintenance.backup.point import Point
@@ -103,4 +103,4 @@ def _tell(report: BackupCheck, path: str, problem: str) -> None:
 def copied_packs(place: BackupPlace, point: Point) -> dict[str, CopiedFile]:
     """The packs that a point needs, by name."""
     tables = read_files(place, point.rows, COPIED_PACK.__eq__)
-    return {row[0]: CopiedFile(row[1], row[2]) for _, rows in tables for row in rows}
+    return packs_of(row for _, rows in tables for row in rows)
