@@ -69,6 +69,9 @@ def build(path: Path) -> None:
         db.tag("v2", "main~1")
         for number in range(34):  # so that there is a run
             db.branch("trial").upsert("orders", orders(7, 1, float(number)))
+        main.relayout("orders", livingdb.Layout(target_rows=8, groups=[["city"]]))
+        main.migrate()
+        db._graph.observer.save(1)
         assert db.check().problems == []
 
 
@@ -125,6 +128,8 @@ def questions(db: Database) -> Iterator[tuple[str, Callable[[], Any]]]:
     )
     yield "jobs", catalog.jobs.all
     yield "trail", lambda: db.sync("totals").trail
+    yield "layout", lambda: db.branch("main").table("orders").layout
+    yield "observations", lambda: catalog.observations.all(1)
 
 
 def rows_of(db: Database, name: str) -> dict[str, list[dict[str, Any]]]:

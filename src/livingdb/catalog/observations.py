@@ -44,7 +44,7 @@ class Observations:
         known = {row["subject"]: _faded(row["counts"], now - row["time"]) for row in rows}
         made = [
             {"subject": subject, "time": now, "counts": json.dumps(_sum(known.get(subject), new))}
-            for subject, new in found.items()
+            for subject, new in sorted(found.items())  # as all do, so that nobody waits in circles
         ]
         _rows.put(connection, made)
         self._forget_oldest(connection)
