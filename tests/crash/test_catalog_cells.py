@@ -19,8 +19,9 @@ from tests.crash.scenarios import ORDERS, orders
 from tests.ids import counted
 
 import livingdb
-from livingdb import Database, LivingDBError, alert, condition
+from livingdb import Database, LivingDBError, Retention, alert, condition
 from livingdb.catalog import schema
+from livingdb.catalog.leases import LeaseRow
 from livingdb.evolution import AddColumn, MaskColumn
 from livingdb.graph.storage.drain_journal import drain_journal
 
@@ -66,7 +67,19 @@ def build(path: Path) -> None:
         db.tag("v2", "main~1")
         for number in range(34):  # so that there is a run
             db.branch("trial").upsert("orders", orders(7, 1, float(number)))
+        forget_some(db)
         assert db.check().problems == []
+
+
+def forget_some(db: Database) -> None:
+    """Cut the history of a branch, drop another one, and leave a lease behind."""
+    db.branch("main").clone("gone")
+    db.drop_branch("gone")
+    policy = Retention(branches={"trial": Retention(snapshots=3)}, grace_seconds=0)
+    assert db.collect_garbage(policy).snapshots
+    with db._graph.catalog.write() as connection:
+        lease = LeaseRow("a lease", db.at("main").sequence, "somebody", 1, 1 << 52)
+        db._graph.catalog.leases.add(connection, lease)
 
 
 # --- questions -----------------------------------------------------------------------------------
