@@ -256,7 +256,9 @@ def test_idle_branches_are_dropped(db: Database, clock: Clock) -> None:
     clock.go_on(3 * 24 * HOUR)
     db.branch("agent/new").upsert("t", {"id": [2], "v": ["new"]})
     policy = Retention(branches={"agent/*": Retention(days=2, drop_idle=True)})
+    told = collect(db, clock, policy, dry_run=True)
     done = collect(db, clock, policy)
+    assert (told.dropped, told.snapshots) == (done.dropped, [])  # type: ignore[attr-defined]
     assert done.dropped == ["agent/old"]  # type: ignore[attr-defined]
     assert {branch.name for branch in db.branches()} == {"main", "agent/new", "agent/seen", "view"}
 
