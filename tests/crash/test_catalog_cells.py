@@ -19,9 +19,10 @@ from tests.crash.scenarios import ORDERS, orders
 from tests.ids import counted
 
 import livingdb
-from livingdb import Database, LivingDBError, alert, condition
+from livingdb import Database, LivingDBError, Retention, alert, condition
 from livingdb.catalog import schema
 from livingdb.catalog.jobs import JobRow
+from livingdb.catalog.leases import LeaseRow
 from livingdb.evolution import AddColumn, MaskColumn
 from livingdb.graph.storage.drain_journal import drain_journal
 
@@ -72,7 +73,19 @@ def build(path: Path) -> None:
         main.relayout("orders", livingdb.Layout(target_rows=8, groups=[["city"]]))
         main.migrate()
         db._graph.observer.save(1)
+        forget_some(db)
         assert db.check().problems == []
+
+
+def forget_some(db: Database) -> None:
+    """Cut the history of a branch, drop another one, and leave a lease behind."""
+    db.branch("main").clone("gone")
+    db.drop_branch("gone")
+    policy = Retention(branches={"trial": Retention(snapshots=3)}, grace_seconds=0)
+    assert db.collect_garbage(policy).snapshots
+    with db._graph.catalog.write() as connection:
+        lease = LeaseRow("a lease", db.at("main").sequence, "somebody", 1, 1 << 52)
+        db._graph.catalog.leases.add(connection, lease)
 
 
 # --- questions -----------------------------------------------------------------------------------

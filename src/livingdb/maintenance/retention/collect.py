@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from livingdb.catalog.dropped_branches import DroppedBranchRow
 from livingdb.commit.drop_branch import drop_branches, plan_drop
 from livingdb.errors import LivingDBError, TransactionConflict
 from livingdb.graph.graph import Graph, now
@@ -88,10 +89,11 @@ def _foretell(graph: Graph, policy: Retention, moment: int) -> Collection:
     """What would go, and about how many bytes."""
     history = History.read(graph, policy, moment)
     idle = idle_branches(history)
-    if idle:
-        history = replace(
-            history, branches=[row for row in history.branches if row.name not in idle]
-        )
+    gone = [row for row in history.branches if row.name in idle]
+    if gone:
+        there = [row for row in history.branches if row.name not in idle]
+        dropped = [DroppedBranchRow(r.number, r.id, r.name, r.head, moment) for r in gone]
+        history = replace(history, branches=there, dropped=[*history.dropped, *dropped])
     found = mark(find_kept(history))
     before = pack_bytes(graph)
     told = _report(policy, found, is_dry=True)
