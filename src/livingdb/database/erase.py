@@ -111,7 +111,7 @@ class _Erasing:
         self._bring_up_to_date(found)
         erasure = replace(self._erasure(rows, found), heads=self._heads_in_step())
         told = erase_history(self._graph, erasure)
-        self._make_anew(found, told)
+        self._make_anew(told)
         return self._report(found, told, False)
 
     def _locate(self) -> list[LocatedRow]:
@@ -208,36 +208,37 @@ class _Erasing:
                 )
             database.refresh(derived_sync(self._graph, name).spec["name"])
 
-    def _heads_in_step(self) -> dict[Address, str]:
-        """The tables at the heads of branches that can be written, or that follow others at once.
-
-        Others may hold rows that were deleted elsewhere; what is hidden follows from what is not.
-        """
-        graph, behind = self._graph, set[str]()
+    def _behind(self) -> set[str]:
+        """The branches that may hold rows which were deleted where they come from."""
+        behind = set()
         for sync in self._database.syncs():
             written = sync.target if sync.direction == "forward" else "".join(sync.sources)
             if sync.direction != "both" and (sync.state != "active" or sync.lag != 0):
                 behind.add(written)
-        found = {}
+        return behind
+
+    def _heads_in_step(self) -> dict[Address, str]:
+        """The tables at the heads of branches that can be written, or that follow others at once.
+
+        What is hidden follows from what is not.
+        """
+        graph, behind, found = self._graph, self._behind(), {}
         for branch in graph.branches.followed():
             if not is_hidden(branch.name) and branch.name not in behind:
                 for name, address in graph.tables(graph.snapshots.at(branch.head)).items():
                     found[address] = f"branch {branch.name}, table {name}"
         return found
 
-    def _make_anew(self, found: Iterable[LocatedRow], told: Erased) -> None:
-        """Make derived objects anew that read the head of one which cannot be written."""
-        graph = self._graph
-        for name in dict.fromkeys(item.name for item in found if item.kind in _DERIVED):
-            row = next((s for s in graph.catalog.syncs.all() if s.spec.get("name") == name), None)
-            if row is None or row.kind != KIND or not row.is_active:
+    def _make_anew(self, told: Erased) -> None:
+        """Make derived objects anew that read a head which lost rows without anybody's delete."""
+        graph, behind = self._graph, self._behind()
+        for row in graph.catalog.syncs.all():
+            if row.kind != KIND or not row.is_active:
                 continue
             heads = graph.branches_by_ids(View.from_json(row.spec).branches).values()
-            read = {
-                a for head in heads for a in graph.tables(graph.snapshots.at(head.head)).values()
-            }
-            if read & told.held:
-                self._database.refresh(name, full=True)
+            read = [graph.snapshots.at(head.head) for head in heads if head.name in behind]
+            if any(told.held & set(graph.tables(snapshot).values()) for snapshot in read):
+                self._database.refresh(row.spec["name"], full=True)
 
     # --- the report --------------------------------------------------------------------------
 

@@ -71,7 +71,7 @@ class Erased:
     unknown: tuple[str, ...] = ()
     """Views of which versions stay, because nobody knows how they were made."""
     held: frozenset[Address] = frozenset()
-    """The versions that have fewer rows than they had."""
+    """The versions that may have other rows than they had."""
     waiting: tuple[str, ...] = ()
     """Files that somebody still reads, and what else has to be cleared later."""
 
@@ -232,7 +232,7 @@ class _Plan:
             len(found.roots),
             len(records),
             tuple(sorted(self._views.unknown)),
-            frozenset(found.held),
+            frozenset(_made_of(self.graph, self.versions, found.held)),
             tuple(waiting),
         )
 
