@@ -73,8 +73,17 @@ def build(path: Path) -> None:
         main.relayout("orders", livingdb.Layout(target_rows=8, groups=[["city"]]))
         main.migrate()
         db._graph.observer.save(1)
+        ask_for_a_merge(db)
+        db.erase("orders", [29], reason="asked")
+        main.export(path.parent / f"{path.name} exported", tables=["orders"])
         forget_some(db)
         assert db.check().problems == []
+
+
+def ask_for_a_merge(db: Database) -> None:
+    """A request that somebody spoke about, and what its target asks for."""
+    db.set_merge_rule("main", approvals=1)
+    db.request_merge("trial", into="main", title="a trial").comment("why not")
 
 
 def forget_some(db: Database) -> None:
@@ -140,6 +149,12 @@ def questions(db: Database) -> Iterator[tuple[str, Callable[[], Any]]]:
         lambda: db.branch("main").sql("SELECT * FROM livingdb.runs").to_arrow().to_pylist(),
     )
     yield "jobs", catalog.jobs.all
+    yield "merge requests", lambda: [(m.number, m.state, m.title) for m in db.merge_requests()]
+    yield "merge notes", lambda: db.merge_request(1).notes
+    yield "merge rule", lambda: db.merge_rule("main")
+    yield "erasures", catalog.erasures.all
+    yield "redactions", catalog.erasures.redactions
+    yield "copies", catalog.outside_copies.all
     yield "trail", lambda: db.sync("totals").trail
     yield "layout", lambda: db.branch("main").table("orders").layout
     yield "observations", lambda: catalog.observations.all(1)

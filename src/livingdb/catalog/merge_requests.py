@@ -65,6 +65,7 @@ class MergeRequests:
 
     def __init__(self, queries: Queries):
         self._queries = queries
+        self._verified = 0
 
     def add(self, connection: Connection, row: Mapping[str, Any]) -> int:
         """A new request, open; its number."""
@@ -102,10 +103,17 @@ class MergeRequests:
         """What was said and done about a request, in order."""
         statement = _events.every.where(_event.c.request == number).order_by(_event.c.id)
         if connection is None:
+            self._verify_events()
             rows = self._queries.all(statement)
         else:
             rows = list(connection.execute(statement))
         return [MergeEventRow(*row) for row in _events.read_all(rows)]
+
+    def _verify_events(self) -> None:
+        """Look at rows that are new: none of them is of a request by a damaged number."""
+        new = _events.every.where(_event.c.id > self._verified).order_by(_event.c.id)
+        for row in _events.read_all(self._queries.all(new))[-1:]:
+            self._verified = row[0]
 
     def rule(self, branch: BranchId, connection: Connection | None = None) -> dict[str, Any]:
         """What a branch asks of requests; nothing, if it has no rule."""
