@@ -127,10 +127,31 @@ class _Description:
             "ids": self._ids,
             "identities": lambda: {b.name: self._identities(b) for b in branches},
             "uniques": lambda: {b.name: self._uniques(b) for b in branches},
+            "keeping": self._keeping,
             TEXTS: lambda: dict(self._texts()),
         }
         made = {name: make() for name, make in makers.items() if wanted is None or name in wanted}
         return {"contents": self.contents, **made}
+
+    def _keeping(self) -> dict[str, Plain]:
+        """What is kept, erased, laid out otherwise and asked for."""
+        catalog = self.db._graph.catalog
+        requests = [
+            [r.number, r.source, r.target, r.title, r.author, r.state, r.snapshot and r.snapshot.id]
+            for r in self.db.merge_requests()
+        ]
+        return {
+            "retention": _plain(self.db.retention.to_json()),
+            "forgotten": {str(n): row.reason for n, row in catalog.forgotten.snapshots().items()},
+            "layouts": dict(sorted(catalog.table_layouts.all().items())),
+            "requests": _plain(requests),
+            "notes": {
+                str(r.number): [[n.kind, n.author, n.text] for n in r.notes]
+                for r in self.db.merge_requests()
+            },
+            "erasures": [[e.table, e.author, e.reason] for e in catalog.erasures.all()],
+            "redactions": len(catalog.erasures.redactions()),
+        }
 
     # --- names and snapshots -----------------------------------------------------------------
 
@@ -177,7 +198,9 @@ class _Description:
         }
 
     def _snapshot(self, snapshot: Snapshot) -> Plain:
-        tables = {name: self._content(snapshot.table(name)) for name in snapshot.tables()}
+        tables = _asked(
+            lambda: {name: self._content(snapshot.table(name)) for name in snapshot.tables()}
+        )
         told = {
             "sequence": snapshot.sequence,
             "parents": list(snapshot.parents),
@@ -228,10 +251,13 @@ class _Description:
         for snapshot in reversed(self.db.snapshots()):
             if snapshot.parents:
                 graph = self.db._graph
-                old, new = (
-                    graph.tables(graph.resolve(f"id:{ref}").snapshot)
+                sides = [
+                    graph.resolve(f"id:{ref}").snapshot
                     for ref in (snapshot.parents[0], snapshot.id)
-                )
+                ]
+                if any(graph.forgotten.find(side) is not None for side in sides):
+                    continue
+                old, new = map(graph.tables, sides)
                 yield (
                     snapshot.id,
                     {

@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.frozen.archive import DATA, expected, first_difference, pack, store, stored, unpack
 from tests.frozen.describe import TEXTS, describe
+from tests.frozen.keeping import make_keeping
 from tests.frozen.schemas import (
     make_chain,
     make_masks,
@@ -55,6 +56,7 @@ def make(path: Path) -> None:
         make_trouble(db)
         make_names(db)
         make_long_line(db)
+        make_keeping(db)
         make_steps(db)
 
 
