@@ -18,10 +18,11 @@ from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.chunks.address import Address
 from livingdb.database.derive import derived_sync
 from livingdb.derivation.view import KIND, View
-from livingdb.errors import InvalidData, ReadOnlyBranch, RuleViolation
+from livingdb.errors import InvalidData, LivingDBError, ReadOnlyBranch, RuleViolation
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.graph.table_ids import table_id
+from livingdb.maintenance.check_syncs import check_syncs
 from livingdb.maintenance.erasure.erase import Erased, Erasure, erase_history, plan_history
 from livingdb.maintenance.erasure.erased_rows import ErasedRows
 from livingdb.maintenance.erasure.recompute_views import (
@@ -112,7 +113,8 @@ class _Erasing:
         erasure = replace(self._erasure(rows, found), heads=self._heads_in_step())
         told = erase_history(self._graph, erasure)
         self._make_anew(told)
-        return self._report(found, told, False)
+        report = self._report(found, told, False)
+        return replace(report, kept=(*report.kept, *self._mend_syncs()))
 
     def _locate(self) -> list[LocatedRow]:
         graph = self._graph
@@ -239,6 +241,25 @@ class _Erasing:
             read = [graph.snapshots.at(head.head) for head in heads if head.name in behind]
             if any(told.held & set(graph.tables(snapshot).values()) for snapshot in read):
                 self._database.refresh(row.spec["name"], full=True)
+
+    def _mend_syncs(self) -> list[str]:
+        """Make anew whatever is not what its sync promises now; what there is to say of it.
+
+        Nothing should be: rows went from where they were found, and what follows from them with
+        them.  Whoever asks for an erasure is not to rely on that.
+        """
+        database, found = self._database, []
+        targets = {f"{'+'.join(sync.sources)}/{sync.target}": sync for sync in database.syncs()}
+        broken = check_syncs(self._graph, database.engine, database.trust).broken
+        for name in dict.fromkeys(problem.sync for problem in broken):
+            sync = targets.get(name)
+            told = f"{name}: it did not follow, and is not in step; `check --deep` says how"
+            if sync is not None and sync.direction == "forward":
+                with suppress(LivingDBError):
+                    database.refresh(sync.target, full=True)
+                    told = f"{name}: it did not follow, and was made anew"
+            found.append(f"{told}; earlier versions of it may still tell of the rows")
+        return found
 
     # --- the report --------------------------------------------------------------------------
 

@@ -12,14 +12,25 @@ import pyarrow as pa
 from livingdb.chunks.address import Address
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.pack_store import PackStore
-from livingdb.errors import DuplicateKey, InvalidData, LivingDBError, MissingKey
+from livingdb.errors import (
+    BrokenConstraint,
+    DuplicateKey,
+    InvalidData,
+    LivingDBError,
+    MissingKey,
+)
 from livingdb.files.url import open_files
 from livingdb.tables.recipe import Definition
 from livingdb.trees.forest import Forest
 
 __all__ = ["TreeParts", "build_part", "collect_parts", "drop_packs"]
 
-_KINDS: tuple[type[LivingDBError], ...] = (DuplicateKey, MissingKey, InvalidData)
+_KINDS: tuple[type[LivingDBError], ...] = (
+    BrokenConstraint,
+    DuplicateKey,
+    MissingKey,
+    InvalidData,
+)
 
 
 @dataclass(frozen=True)

@@ -89,10 +89,11 @@ class _Search:
             rows = []
             for name in self._graph.tables(head):
                 there = self._definition(head, name)
-                same = [c.id for c in there.schema.key_columns]
-                if there.id == definition.id and same == [
-                    column.id for column in definition.schema.key_columns
-                ]:
+                keys = [
+                    [(column.id, column.type) for column in each.schema.key_columns]
+                    for each in (there, definition)
+                ]
+                if there.id == definition.id and keys[0] == keys[1]:
                     values = dict(zip(there.schema.key, key.values(), strict=True))
                     rows.append(KnownRow(name, values))
             found = list(self._lines.find_rows("branch", branch.name, head, rows))
@@ -243,12 +244,14 @@ class _Search:
         ]
 
     def _tips(self) -> Iterator[SnapshotRow]:
-        """The ends of history that nothing is on; only the index is read."""
+        """The ends of history that nothing kept is on; only the index is read."""
         named = {row.sequence for row in self._heads}
         parents: set[int] = set()
         for row in self._graph.newest_snapshots():
             if self._at is not None and row.time > self._at:
                 continue
+            if self._graph.forgotten.find(row) is not None:
+                continue  # what is kept below it is an end itself
             is_tip = row.sequence not in parents and row.sequence not in named
             parents.update(row.parents)
             if is_tip and row.kind not in ("derive", "propagate"):
