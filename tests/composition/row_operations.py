@@ -351,7 +351,7 @@ class DrawNumbers(Step):
             found, known = world.model.branches[self.branch][self.table], table.by_key()
             new = {key: row for key, row in found.by_key().items() if key not in known}
             # What nobody writes may be computed from the number.
-            fixed = dict.fromkeys([name, *(c.name for c in found.columns if c.is_fixed)])
+            fixed = dict.fromkeys([name, *(c.name for c in found.columns if c.fixed)])
             rows = [{**row, **fixed} for row in new.values()]
             plain = [{**row, **fixed} for row in wanted[self.table].dicts()]
             old = [{**row, **fixed} for row in known.values()]

@@ -17,6 +17,7 @@ from tests.clock import NOON, Clock, stopped
 
 import livingdb
 from livingdb import Database, Forgotten, InvalidData, Retention
+from livingdb.evolution import AddColumn
 from livingdb.maintenance.retention.collect import collect_garbage
 from livingdb.maintenance.retention.keepers import FOLLOWERS, KEEPERS
 
@@ -339,3 +340,20 @@ def test_a_transaction_that_is_open_is_committed(db: Database, clock: Clock) -> 
 def test_a_damaged_policy_option_is_bad_data() -> None:
     with pytest.raises(InvalidData, match="thin"):
         Retention.from_text('{"thin": "never"}')
+
+
+def test_what_a_lens_was_made_of_stays_while_its_tree_is_built_upon(tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "x.ldb", engine="embedded") as db:
+        main = db.branch("main")
+        main.create_table("t", {"id": "bigint", "v": "bigint"}, key="id")
+        main.insert("t", {"id": range(50), "v": range(50)})
+        main.evolve(AddColumn("t", "w", "bigint", up="v + 1"))
+        main.migrate()
+        for number in range(4):
+            main.upsert("t", {"id": [number], "v": [0], "w": [number]})
+        before = main.table("t").to_arrow()
+        assert db.collect_garbage(Retention(snapshots=1, grace_seconds=0)).snapshots
+        assert db.check().problems == []
+        db.compact()
+        assert db.check().problems == []
+        assert main.table("t").to_arrow() == before

@@ -129,8 +129,7 @@ class _Marker:
         while waiting:
             version = waiting.pop()
             origin = version if self.rows[version].base is None else self._root(version)
-            is_own = origin == version
-            if self.rows[origin].base is not None or (not is_own and origin in self.trees):
+            if self.rows[origin].base is not None:
                 continue
             recipe = load_recipe(self.store, origin)
             new = [each for each in recipe_inputs(recipe) if each not in found]
