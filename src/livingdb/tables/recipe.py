@@ -9,7 +9,7 @@ registers an `Evaluator` for them (see `versions`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -206,11 +206,15 @@ def load_recipe(store: ChunkReader, version: Address) -> Recipe:
         raise Corruption(f"record {version.hex()[:12]} is no recipe") from None
 
 
-def fresh_recipe(recipe: Rows | Change, redacted: Set[Address]) -> StoredChunk:
-    """The record of a recipe, with the first epoch that gives it an address not redacted."""
-    stored = recipe.to_chunk()
-    while stored.address in redacted:
-        recipe = replace(recipe, epoch=recipe.epoch + 1)
+def fresh_recipe(recipe: Recipe, is_taken: Callable[[Address], bool]) -> StoredChunk:
+    """The record of a recipe, with the first epoch that gives it an address of its own."""
+    stored, epoch = recipe.to_chunk(), 0
+    while is_taken(stored.address):
+        epoch += 1
+        if isinstance(recipe, Derived):
+            recipe = replace(recipe, data={**recipe.data, "epoch": epoch})
+        else:
+            recipe = replace(recipe, epoch=epoch)
         stored = recipe.to_chunk()
     return stored
 

@@ -128,13 +128,20 @@ class Versions:
         """A version that holds the rows under a root that is there already."""
         described = definition.to_chunk()
         sink(described)
-        recipe = fresh_recipe(Rows(described.address, root, count), self._redacted)
+        recipe = fresh_recipe(Rows(described.address, root, count), self._is_taken)
         sink(recipe)
         address = recipe.address
         version = Version(address, described.address, address, None, None, 0, 0, address, count)
         self.index.put(version)
         self.index.materialize(address, Tree(root))
         return version
+
+    def _is_taken(self, address: Address) -> bool:
+        """Whether an address is that of a version which is not what it was: erased from, or cut.
+
+        Others that come from it count on that.
+        """
+        return address in self._redacted or self.index.is_hollow(address)
 
     def change(
         self, base: Version, changes: Delta, sink: Sink, counts: Counts | None = None
@@ -143,7 +150,7 @@ class Versions:
         self.check_kept(base)
         schema = self._definition(base.definition).schema
         recipe = store_delta(schema, changes, base.address, counts, sink, self._encoder)
-        stored = fresh_recipe(recipe, self._redacted)
+        stored = fresh_recipe(recipe, self._is_taken)
         sink(stored)
         rows = None if changes.is_structural else base.rows
         if counts is not None and base.rows is not None:
@@ -193,7 +200,7 @@ class Versions:
     def merged_change(self, since: Version, merged: Delta, sink: Sink) -> StoredChunk:
         """The recipe of changes that many versions made to one: the same, however merged."""
         recipe = store_delta(self.definition(since).schema, merged, since.address, None, sink)
-        stored = fresh_recipe(recipe, self._redacted)
+        stored = fresh_recipe(recipe, self._redacted.__contains__)
         sink(stored)
         return stored
 
@@ -225,7 +232,7 @@ class Versions:
         """A version whose rows an evaluator finds when they are first read."""
         for text in recipe.data.get("inputs", {}).values():
             self.check_kept(self.require(Address(bytes.fromhex(text))))
-        stored = recipe.to_chunk()
+        stored = fresh_recipe(recipe, self._is_taken)
         sink(stored)
         definition = self._evaluator(recipe).definition(recipe)
         address = stored.address

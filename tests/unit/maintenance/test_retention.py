@@ -357,3 +357,22 @@ def test_what_a_lens_was_made_of_stays_while_its_tree_is_built_upon(tmp_path: Pa
         db.compact()
         assert db.check().problems == []
         assert main.table("t").to_arrow() == before
+
+
+def test_what_was_forgotten_is_made_again_under_another_address(tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "x.ldb", engine="embedded") as db:
+        main = db.branch("main")
+        main.create_table("t", {"id": "bigint", "v": "bigint"}, key="id")
+        main.insert("t", {"id": range(50), "v": range(50)})
+        db.tag("start", "main")
+        main.upsert("t", {"id": [1], "v": [100]})
+        main.upsert("t", {"id": [2], "v": [200]})
+        assert db.collect_garbage(Retention(snapshots=1, grace_seconds=0)).snapshots
+        again = db.at("start").clone("again")
+        again.upsert("t", {"id": [1], "v": [100]})
+        assert db.check().problems == []
+        assert db.diff("again", "main")["t"].summary().updated == 1
+        db.drop_branch("main", force=True)
+        db.collect_garbage(Retention(snapshots=1, grace_seconds=0, dropped_days=0))
+        assert again.table("t").get(1)["v"] == 100
+        assert db.check().problems == []

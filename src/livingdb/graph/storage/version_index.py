@@ -83,14 +83,8 @@ class CatalogIndex:
             self._runs[known.address] = None if run is None else Run(*run)
 
     def is_hollow(self, version: Address) -> bool:
-        """See `VersionIndex.is_hollow`; what is made again, with all its changes, is not."""
-        if not self.has_hollow() or version in self._unsaved:
-            return False
-        return self._was_hollow(version)
-
-    def _was_hollow(self, version: Address) -> bool:
-        """Whether the catalog calls a version hollow; that it does not is remembered."""
-        if version in self._solid:
+        """See `VersionIndex.is_hollow`; that a version is not is remembered."""
+        if not self.has_hollow() or version in self._solid:
             return False
         is_hollow = self._forgotten.is_hollow(version)
         if not is_hollow:
@@ -105,9 +99,8 @@ class CatalogIndex:
 
     def put(self, version: Version) -> None:
         """See `VersionIndex.put`; written by `save`."""
-        is_again = self.has_hollow() and self._was_hollow(version.address)
         with self._lock:
-            if is_again or version.address not in self._known:
+            if version.address not in self._known:
                 self._unsaved[version.address] = version
                 self._makers.setdefault(version.address, set()).add(get_ident())
 
@@ -237,10 +230,6 @@ class CatalogIndex:
             trees = {a: t for a, t in self._unsaved_trees.items() if a not in self._cached}
             made = [(v, trees[v.address]) for v in wanted if v.address in trees]
             runs = [self._unsaved_runs.get(version.address) for version in wanted]
-            again = [v.address for v in wanted if v.address in self._unsaved]
-        again = [address for address in again if self.has_hollow() and self._was_hollow(address)]
-        if again:  # with all that they are made of
-            self._forgotten.remove_versions(connection, again)
         self._rows.add(connection, [_row(version) for version in wanted])
         self._rows.add_runs(connection, [_run_row(run) for run in runs if run is not None])
         rows = [(_row(v), TreeRow(v.address, tree.root, tree.layout)) for v, tree in made]
