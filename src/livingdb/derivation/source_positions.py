@@ -11,7 +11,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.derivation.refresh_view import RefreshInput, SourceVersion
 from livingdb.derivation.view import SourceTable, View
-from livingdb.errors import NotFound
+from livingdb.errors import Corruption, NotFound
 from livingdb.graph.ancestry import first_parents
 from livingdb.graph.edge_ends import AT
 from livingdb.graph.graph import Graph
@@ -123,7 +123,13 @@ def _source_version(graph: Graph, view: View, name: str, at: At) -> SourceVersio
     source = view.tables[name]
     address = Address(bytes.fromhex(source.snapshot)) if source.snapshot else at[source.branch]
     tables = graph.record(address).tables
-    table = table_name_in(graph, source, tables)
+    try:
+        table = table_name_in(graph, source, tables)
+    except Corruption:
+        row = graph.snapshots.find(address)
+        if row is not None:
+            graph.forgotten.check(row)
+        raise
     if table is None:
         raise NotFound(f"the table {source.table!r}, which {view.name!r} reads, is not there")
     stored = table_location(graph, address, table)
