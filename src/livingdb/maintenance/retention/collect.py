@@ -17,6 +17,7 @@ from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import is_hidden
 from livingdb.graph.retention import DAY, Retention
 from livingdb.graph.storage.drain_journal import drain_journal
+from livingdb.maintenance.compact import compact
 from livingdb.maintenance.reach import recipe_chunks
 from livingdb.maintenance.retention.forget import forget
 from livingdb.maintenance.retention.history import History
@@ -57,6 +58,8 @@ def collect_garbage(
     done = _forget(graph, policy, moment)
     say("writing packs")
     sweep(graph)
+    if pack_bytes(graph) > before:  # of a few small packs, what replaces changes weighs more
+        compact(graph)
     return replace(done, dropped=dropped, before_bytes=before, after_bytes=pack_bytes(graph))
 
 
