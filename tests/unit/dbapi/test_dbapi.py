@@ -190,7 +190,7 @@ def test_a_read_only_database(path):
 
 
 def test_the_branch_of_a_view(path):
-    with livingdb.open(path) as db:
+    with livingdb.open(path, engine="embedded") as db:
         db.branch("main").derive(
             "cities", sql="SELECT city, count(*) AS n FROM orders GROUP BY city"
         )
@@ -279,8 +279,17 @@ def test_values_of_all_types(path, connection, many):
         False,
     ]
     assert cursor.description[3][4:6] == (10, 2)
-    nested = cursor.execute("SELECT map('a', 1), array(1, 2), named_struct('b', 2)").fetchone()
-    assert nested == ({"a": 1}, [1, 2], {"b": 2})
+
+
+def test_values_that_are_nested(path):
+    columns = {"id": "int", "m": "map<string,int>", "a": "array<int>", "s": "struct<b:int>"}
+    with livingdb.open(path) as db:
+        db.branch("main").create_table("nested", columns, key="id")
+        row = {"id": 1, "m": [("a", 1)], "a": [1, 2], "s": {"b": 2}}
+        db.branch("main").insert("nested", [row])
+    with dbapi.connect(path) as connection:
+        found = connection.execute("SELECT m, a, s FROM nested").fetchone()
+    assert found == ({"a": 1}, [1, 2], {"b": 2})
 
 
 def test_an_open_database_can_be_shared(path):
