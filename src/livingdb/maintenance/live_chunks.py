@@ -59,8 +59,7 @@ class LiveChunks:
         for _, definition, root in roots:
             found.update(self._trees.walk(definition, root))
         self.trees = sorted([*self.trees, *roots], key=lambda item: item[0])
-        stored_as = self._graph.store.stored_as
-        new = {stored_as(address) for address in found} - self.addresses
+        new = found - self.addresses
         self.addresses |= new
         return new
 

@@ -416,14 +416,13 @@ class Versions:
         self.check_kept(new)
         return self._tails.tail(old, new)
 
-    def merged_line(
-        self, line: Sequence[Version], stretches: Sequence[Stretch] | None = None
-    ) -> Delta:
-        """What the changes of versions come to, each made to the one before it; without runs.
+    def merged_line(self, line: Sequence[Version]) -> Delta:
+        """What the changes of versions come to, each made to the one before it; without runs."""
+        return self._tails.merge([Stretch(version) for version in line])
 
-        With `stretches`, what those come to, runs among them.
-        """
-        return self._tails.merge(stretches or [Stretch(version) for version in line])
+    def anchor_delta(self, version: Version) -> Delta:
+        """What the run comes to that leads to a version whose base was forgotten."""
+        return self._tails.merge(self.index.line(version, 0, 1))
 
     def delta(self, version: Version) -> Delta:
         """The changes that made a version of its base; `Forgotten` if these are gone."""

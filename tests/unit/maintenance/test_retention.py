@@ -17,7 +17,7 @@ from tests.clock import NOON, Clock, stopped
 
 import livingdb
 from livingdb import Database, Forgotten, InvalidData, Retention
-from livingdb.evolution import AddColumn
+from livingdb.evolution import AddColumn, SplitTable
 from livingdb.maintenance.retention.collect import collect_garbage
 from livingdb.maintenance.retention.keepers import FOLLOWERS, KEEPERS
 
@@ -347,16 +347,18 @@ def test_what_a_lens_was_made_of_stays_while_its_tree_is_built_upon(tmp_path: Pa
         main = db.branch("main")
         main.create_table("t", {"id": "bigint", "v": "bigint"}, key="id")
         main.insert("t", {"id": range(50), "v": range(50)})
-        main.evolve(AddColumn("t", "w", "bigint", up="v + 1"))
+        # Between the two there is a version that is in no snapshot.
+        split = SplitTable("t", {"low": "id < 25", "high": "id >= 25"})
+        main.evolve([split, AddColumn("low", "w", "bigint", up="v + 1")])
         main.migrate()
         for number in range(4):
-            main.upsert("t", {"id": [number], "v": [0], "w": [number]})
-        before = main.table("t").to_arrow()
+            main.upsert("low", {"id": [number], "v": [0], "w": [number]})
+        before = main.table("low").to_arrow()
         assert db.collect_garbage(Retention(snapshots=1, grace_seconds=0)).snapshots
         assert db.check().problems == []
         db.compact()
         assert db.check().problems == []
-        assert main.table("t").to_arrow() == before
+        assert main.table("low").to_arrow() == before
 
 
 def test_what_was_forgotten_is_made_again_under_another_address(tmp_path: Path) -> None:

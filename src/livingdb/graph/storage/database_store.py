@@ -89,10 +89,6 @@ class DatabaseStore:
         self._check_forgotten()
         raise damage
 
-    def stored_as(self, address: Address) -> Address:
-        """The address under which a chunk lies: its own, also if something of it was erased."""
-        return address
-
     def read_redactions(self) -> bool:
         """Ask the catalog which records were redacted; whether that is news."""
         newest = self.catalog.erasures.newest()

@@ -230,7 +230,7 @@ class _Line:
 
     def _delta(self, version: Version) -> Delta:
         if version.base is not None and self._versions.index.is_hollow(version.base):
-            return self._versions.merged_line([version], self._versions.index.line(version, 0, 1))
+            return self._versions.anchor_delta(version)
         return self._versions.merged_line([version])
 
     def _after_cut(self, version: Version) -> None:

@@ -109,9 +109,9 @@ class _Slice(Check):
         return count
 
     def _check_chunk(self, address: Address, where: str) -> None:
-        if not self.store.contains([self.store.stored_as(address)])[0]:
+        if not self.store.contains([address])[0]:
             self.store.refresh()
-            if not self.store.contains([self.store.stored_as(address)])[0]:
+            if not self.store.contains([address])[0]:
                 self._report(where, f"the chunk {address.hex()} is not there")
 
     def _check_tree(self, definition: Address, root: Address, where: str) -> None:
