@@ -68,7 +68,7 @@ def _run(home: Path, table: pa.Table) -> Iterator[Result]:
 def _summary(store, table, fresh, name, scan) -> Iterator[Result]:
     """The summary of one change, from its recipe."""
     versions = Versions(store, MemoryIndex())
-    shape = storage.grouping(Layout()).whole
+    shape = storage.grouping(Layout()).row_shape
     columns, _ = ingest.sorted_rows(storage.SCHEMA, shape, table)
     with store.writer() as writer:
         version = versions.create(Definition(storage.SCHEMA, Layout()), [columns], writer.add)

@@ -15,6 +15,7 @@ from livingdb.tables.index import MemoryIndex, Version
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
+from livingdb.tables.thin_keyframes import thin_keyframes
 from livingdb.tables.versions import Versions
 from livingdb.trees.delta import Delta, merge_deltas
 from livingdb.trees.forest import Forest
@@ -44,7 +45,7 @@ def grouping(layout: Layout):
 
 def changes_of(layout: Layout, change: workloads.Change) -> Delta:
     """A workload's change as sorted changes."""
-    shape = grouping(layout).whole
+    shape = grouping(layout).row_shape
     made = ingest.upserts(SCHEMA, shape, change.upserts)
     if not len(change.deletes):
         return made
@@ -68,11 +69,11 @@ def replay_versions(
     """A version for every commit, folded when due; store, versions and the last one."""
     store = CountingStore()
     versions = Versions(store, MemoryIndex())
-    columns, _ = ingest.sorted_rows(SCHEMA, grouping(layout).whole, base)
+    columns, _ = ingest.sorted_rows(SCHEMA, grouping(layout).row_shape, base)
     version = versions.create(Definition(SCHEMA, layout), [columns], store.sink)
     for change in history:
         version = versions.change(version, changes_of(layout, change), store.sink)
         if versions.is_fold_due(version):
             versions.fold(version, store.sink)
-            versions.thin(version)
+            thin_keyframes(versions, version)
     return store, versions, version
