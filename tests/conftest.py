@@ -47,7 +47,12 @@ if (
 ):
     tempfile.tempdir = _MEMORY
 
-_ON_SPARK = ("tests/cli/test_demo.py", "tests/docs/test_snippets.py", "tests/spark/")
+_ON_SPARK = (
+    "tests/cli/test_demo.py",
+    "tests/docs/test_snippets.py",
+    "tests/frozen/",
+    "tests/spark/",
+)
 
 
 @pytest.hookimpl(optionalhook=True)

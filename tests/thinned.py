@@ -11,7 +11,7 @@ import pytest
 __all__ = ["thinned"]
 
 
-def thinned(*axes: Collection[Any], every: int = 2, first: int = 0) -> list[Any]:
+def thinned(*axes: Collection[Any], every: int = 4, first: int = 0) -> list[Any]:
     """All combinations of what the axes hold, as parameters; only one in `every` is not slow.
 
     Those are diagonals: each value of an axis that is not shorter than `every` others is in one.

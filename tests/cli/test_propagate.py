@@ -338,6 +338,7 @@ def test_errors_keep_it_going(counted: Path) -> None:
         assert db.sync("counted").state == "active"
 
 
+@pytest.mark.slow
 def test_killed_while_propagating(path: Path) -> None:
     """What it was doing is done by the next one, and nothing twice."""
     number = 100

@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("situations")
 
 
-@pytest.fixture(params=thinned(SITUATIONS, every=3), scope="module")
+@pytest.fixture(params=thinned(SITUATIONS, every=6), scope="module")
 def situation(
     request: pytest.FixtureRequest, base: Path, folder: Path
 ) -> Iterator[tuple[str, Path]]:

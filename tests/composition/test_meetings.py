@@ -409,6 +409,6 @@ PROGRAMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", thinned(PROGRAMS, every=3))
+@pytest.mark.parametrize("name", thinned(PROGRAMS, every=6))
 def test_meeting(name: str) -> None:
     run(Program(PROGRAMS[name]))

@@ -434,7 +434,7 @@ def sample(moments: Sequence[str]) -> list[int]:
     return sorted({*within, len(moments)})
 
 
-@pytest.mark.parametrize("name", thinned(EVOLUTION, every=3))
+@pytest.mark.parametrize("name", thinned(EVOLUTION, every=6))
 def test_killed_at_some_moments(name: str, victim: Victim, folder: Path) -> None:
     trial = Trial(name, victim, folder)
     for moment in sample(trial.moments):

@@ -305,7 +305,7 @@ def write_more(db: Database) -> None:
     assert db.propagate() == []
 
 
-@pytest.mark.parametrize("name", thinned(VIEWS, every=3))
+@pytest.mark.parametrize("name", thinned(VIEWS, every=6))
 def test_killed_at_some_moments(name: str, victim: Victim, folder: Path) -> None:
     trial = Trial(name, victim, folder)
     for moment in sample(trial.moments):

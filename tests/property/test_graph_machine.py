@@ -758,6 +758,7 @@ def _run(examples: int, steps: int) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_database_does_what_its_model_does() -> None:
     _run(tries(30), 30)
 

@@ -125,6 +125,7 @@ def test_a_function_of_data_frames(spark: SparkSession, shop: livingdb.Database)
         main.derive("none", spark=f"{HERE}:no_frame")
 
 
+@pytest.mark.slow
 def test_a_continuous_query(spark: SparkSession, shop: livingdb.Database, tmp_path: Path) -> None:
     """A stream feeds a branch, views on it follow, and another stream reads what they become."""
     import pyarrow as pa

@@ -167,6 +167,7 @@ def test_merges_and_resets(
         feed(spark, db, startingVersion="dev")
 
 
+@pytest.mark.slow
 def test_a_stream_follows_the_branch_across_restarts(
     spark: SparkSession, db: livingdb.Database, main: livingdb.Branch, tmp_path: Path
 ) -> None:

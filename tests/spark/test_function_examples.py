@@ -26,6 +26,7 @@ def main(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Branch]:
     logging.getLogger("livingdb").setLevel(logging.NOTSET)
 
 
+@pytest.mark.slow
 def test_a_sample(main: Branch, spark: SparkSession) -> None:
     _compare(main, spark, SAMPLE.split()[::4])
 

@@ -56,6 +56,7 @@ def main(db: livingdb.Database, spark: SparkSession) -> Branch:
     return main
 
 
+@pytest.mark.slow
 def test_as_spark_itself(main: Branch, spark: SparkSession) -> None:
     together = f"SELECT {', '.join(f'{one} AS c{at}' for at, one in enumerate(EXPRESSIONS))}"
     alone = [f"SELECT {one}" for one in EXPRESSIONS]

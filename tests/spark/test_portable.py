@@ -148,7 +148,7 @@ def test_no_signature_is_left_out() -> None:
 OF_ROWS = list(dict.fromkeys(case.form for case in CALLS if case.key == "n"))
 
 
-@pytest.mark.parametrize("form", thinned(OF_ROWS, every=3))
+@pytest.mark.parametrize("form", thinned(OF_ROWS, every=6))
 def test_every_form_fails_where_spark_fails(answers: Answers, engines: Engines, form: str) -> None:
     """One value on which it fails, if there is any."""
     for case in cases_of(form):
@@ -174,7 +174,7 @@ def shopped(engines: Engines) -> Engines:
     return engines
 
 
-@pytest.mark.parametrize("query", thinned(listed(PORTABLE), every=4))
+@pytest.mark.parametrize("query", thinned(listed(PORTABLE), every=8))
 def test_queries(shopped: Engines, query: str) -> None:
     shopped.compare(query)
 

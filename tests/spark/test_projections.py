@@ -233,6 +233,7 @@ def test_masks_and_branches_in_step(spark: SparkSession, db: livingdb.Database) 
             check_frame(livingdb.spark.table(db, ref, name), db.at(ref).table(name))
 
 
+@pytest.mark.slow
 def test_versions_share_files(
     spark: SparkSession, db: livingdb.Database, small_files: None
 ) -> None:

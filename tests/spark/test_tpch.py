@@ -66,6 +66,7 @@ def assert_same(found: pa.Table, wanted: pa.Table, what: str) -> None:
         assert all(same(a, b) for a, b in zip(one, other, strict=True)), (what, one, other)
 
 
+@pytest.mark.slow
 def test_all_queries_are_kept_through_streams_of_changes(
     shop: livingdb.Database,
     tables: dict[str, pa.Table],
@@ -95,7 +96,7 @@ def is_shared(number: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    "number", thinned([n for n in sorted(QUERIES) if is_shared(n) and n % 6 == 0], every=3)
+    "number", thinned([n for n in sorted(QUERIES) if is_shared(n) and n % 6 == 0], every=6)
 )
 def test_spark_gives_the_same(shop: livingdb.Database, spark: object, number: int) -> None:
     view = shop.branch(f"q{number}")

@@ -363,6 +363,7 @@ def test_mistakes_end_in_one_line(spark: SparkSession, db: livingdb.Database) ->
     assert held(db)[-1]["id"] == 4
 
 
+@pytest.mark.slow
 def test_all_of_it_through_spark(
     spark: SparkSession, db: livingdb.Database, tmp_path: Path
 ) -> None:

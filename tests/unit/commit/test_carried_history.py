@@ -42,7 +42,7 @@ def evolve(db: livingdb.Database, how: str, change: SchemaChange) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "how"), thinned(CHANGES, ["evolve", "merge", "fast-forward"], every=3)
+    ("what", "how"), thinned(CHANGES, ["evolve", "merge", "fast-forward"], every=6)
 )
 def test_a_target_is_merged(tmp_path: Path, what: str, how: str) -> None:
     """With its source and with clones of itself, either way, as often as one likes."""

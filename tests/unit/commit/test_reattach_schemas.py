@@ -145,7 +145,7 @@ def changes_of(side: str) -> dict[str, Any]:
     return {**CHANGES, "decompose": Decompose("orders", {"places": ["city", "code"], "rest": rest})}
 
 
-@pytest.mark.parametrize(("change", "side"), thinned(changes_of("v1"), ["v1", "main"], every=4))
+@pytest.mark.parametrize(("change", "side"), thinned(changes_of("v1"), ["v1", "main"], every=8))
 def test_as_if_it_had_been_active(tmp_path: Path, change: str, side: str) -> None:
     shown = []
     for act in (apart, attached):

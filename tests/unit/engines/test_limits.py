@@ -33,6 +33,7 @@ def nested(depth: int) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 def test_what_is_nested_too_deeply(db: livingdb.Database) -> None:
     main, head = db.branch("main"), db.branch("main").head.id
     deep = f"SELECT {'abs(' * 2000}id{')' * 2000} AS x FROM t"

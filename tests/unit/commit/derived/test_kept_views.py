@@ -69,6 +69,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> livingdb.Database:
         yield db
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_what_the_query_gives(db: livingdb.Database) -> None:
     main = db.branch("main")
     changes = [

@@ -185,7 +185,7 @@ def _name(one: Case | str) -> str:
     return one if isinstance(one, str) else one[0]
 
 
-@pytest.mark.parametrize(("case", "kind"), thinned(CASES, KINDS, every=3), ids=_name)
+@pytest.mark.parametrize(("case", "kind"), thinned(CASES, KINDS, every=6), ids=_name)
 def test_what_passes(db: livingdb.Database, main: livingdb.Branch, kind: str, case: Case) -> None:
     one = case[1](SIDES[kind])
     name = guarded(main, kind, one)
@@ -198,7 +198,7 @@ def test_what_passes(db: livingdb.Database, main: livingdb.Branch, kind: str, ca
     assert one.text in db.branch(name).head.edge.details["conditions"]
 
 
-@pytest.mark.parametrize(("case", "kind"), thinned(CASES, KINDS, every=3, first=1), ids=_name)
+@pytest.mark.parametrize(("case", "kind"), thinned(CASES, KINDS, every=6, first=1), ids=_name)
 def test_what_is_stopped(
     db: livingdb.Database, main: livingdb.Branch, kind: str, case: Case
 ) -> None:
