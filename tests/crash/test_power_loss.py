@@ -123,6 +123,12 @@ def test_a_forgotten_sync_is_found(disk: Disk) -> None:
     assert broken == len(sloppy.acknowledged)
 
 
+def test_the_power_goes_while_the_database_is_made(disk: Disk) -> None:
+    """SQLite's journal may reach the disk before its database does."""
+    for at in range(1, disk.acknowledged[0]):
+        disk.lose_power_at(at, 1_812)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("part", range(4))

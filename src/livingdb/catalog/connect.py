@@ -34,6 +34,8 @@ __all__ = ["CATALOG_FILE", "Place", "embedded_folder", "locate"]
 CATALOG_FILE = "catalog.db"
 LEASE_FILE = "lease"
 TURNS_FILE = "turns"
+_BESIDE_CATALOG = (f"{CATALOG_FILE}{ending}" for ending in ("-journal", "-wal", "-shm"))
+_LEFT_BEHIND = frozenset({LEASE_FILE, TURNS_FILE, *_BESIDE_CATALOG})
 
 
 @dataclass(frozen=True)
@@ -138,8 +140,11 @@ def _check_free(folder: Path, catalog: Path, unfinished: str | None) -> None:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a file may be one that somebody left who was killed while making a database."""
-    return name in (LEASE_FILE, TURNS_FILE) or name.startswith(TEMPORARY_PREFIX)
+    """Whether a file may be one that somebody left who was killed while making a database.
+
+    After a power loss SQLite's journal may be there without its database, which drops it.
+    """
+    return name in _LEFT_BEHIND or name.startswith(TEMPORARY_PREFIX)
 
 
 def _locate_shared(text: str, refusal: Refusal | None) -> Place:
