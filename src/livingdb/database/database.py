@@ -29,7 +29,7 @@ from livingdb.database.snapshot import Snapshot
 from livingdb.database.spark_work import SparkWork
 from livingdb.database.sync import Sync, drop_branch, every_sync, find_sync
 from livingdb.database.tracing import Tracing
-from livingdb.errors import InvalidData, NotFound, RuleViolation
+from livingdb.errors import Forbidden, InvalidData, NotFound, RuleViolation
 from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import check_tag, is_hidden
@@ -251,6 +251,13 @@ class Database(Access, Alerting, Comparing, Tracing):
 
         for name in self._in_step_with(str(version)):
             self._require(Role.MAINTAINER, name, f"retire {str(version)!r}")
+        row = self._graph.branch(str(version))
+        every, seen = self._whole_graph.sync_chains(), self._graph.sync_chains()
+        if len(every.of_branch(row.id)) > len(seen.of_branch(row.id)):
+            raise Forbidden(
+                f"{self.author} may not retire {row.name!r}: that takes who may read all that "
+                "follows it or that it follows"
+            )
         with as_nobody():
             return retire(self._pipeline, str(version), policy)
 
