@@ -14,7 +14,7 @@ from livingdb.database.branch_movement import BranchMovement
 from livingdb.database.pictures import notebook_html
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import Table
-from livingdb.errors import IllegalSync, InvalidData
+from livingdb.errors import IllegalSync, InvalidData, ReadOnlyBranch
 from livingdb.graph import ancestry as history
 from livingdb.tables.layout import Layout
 from livingdb.tables.schema import GeneratedLike, SchemaLike, UniqueLike
@@ -60,15 +60,19 @@ class Branch:
         from livingdb.commit.transaction import BranchTransaction
 
         pipeline = self._pipeline
-        return BranchTransaction(pipeline, pipeline.graph.branch(self.name), isolation)
+        try:
+            return BranchTransaction(pipeline, pipeline.graph.branch(self.name), isolation)
+        except ReadOnlyBranch:
+            self._check_writer()
+            raise
 
     def _check_writer(self) -> None:
         """`NotFound` if who acts here does not see it, `Forbidden` if it may not write."""
-        self.database._require(Role.WRITER, self.name, f"write to {self.name!r}")
+        self.database._require_in_step(Role.WRITER, self.name, f"write to {self.name!r}")
 
     def _check_maintainer(self, what: str) -> None:
         """The same of what only its maintainers do."""
-        self.database._require(Role.MAINTAINER, self.name, f"{what} {self.name!r}")
+        self.database._require_in_step(Role.MAINTAINER, self.name, f"{what} {self.name!r}")
 
     def _turn(self, rows: int) -> AbstractContextManager[None]:
         """Wait for the turn of who writes so many rows."""
@@ -187,6 +191,7 @@ class Branch:
         names of the constraints, if they are to have their own.  `generated` is a column that
         draws its values where rows name none; or columns, with "by default" or "always".
         """
+        self._check_maintainer("make a table on")
         with self.transaction(message or f"create table {name}", author) as tx:
             tx.create_table(
                 name,
