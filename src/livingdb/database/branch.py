@@ -8,12 +8,13 @@ from contextlib import AbstractContextManager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from livingdb.access.roles import Role
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.branch_movement import BranchMovement
 from livingdb.database.pictures import notebook_html
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import Table
-from livingdb.errors import IllegalSync, InvalidData
+from livingdb.errors import IllegalSync, InvalidData, ReadOnlyBranch
 from livingdb.graph import ancestry as history
 from livingdb.tables.layout import Layout
 from livingdb.tables.schema import GeneratedLike, SchemaLike, UniqueLike
@@ -58,10 +59,24 @@ class Branch:
     def _begin(self, isolation: str) -> BranchTransaction:
         from livingdb.commit.transaction import BranchTransaction
 
-        return BranchTransaction(self._pipeline, self._graph.branch(self.name), isolation)
+        pipeline = self._pipeline
+        try:
+            return BranchTransaction(pipeline, pipeline.graph.branch(self.name), isolation)
+        except ReadOnlyBranch:
+            self._check_writer()
+            raise
+
+    def _check_writer(self) -> None:
+        """`NotFound` if who acts here does not see it, `Forbidden` if it may not write."""
+        self.database._require_in_step(Role.WRITER, self.name, f"write to {self.name!r}")
+
+    def _check_maintainer(self, what: str) -> None:
+        """The same of what only its maintainers do."""
+        self.database._require_in_step(Role.MAINTAINER, self.name, f"{what} {self.name!r}")
 
     def _turn(self, rows: int) -> AbstractContextManager[None]:
         """Wait for the turn of who writes so many rows."""
+        self._check_writer()
         return self._pipeline.turns.before_reading(self.name, rows)
 
     def _write(
@@ -71,6 +86,7 @@ class Branch:
         from livingdb.commit.group_commit import SmallWrite
         from livingdb.database.transaction import check_message
 
+        self._check_writer()
         said = author or self.database.author, check_message(message)
         write = SmallWrite(operation, table, rows, *said)
         return Snapshot(self.database, self.database._group_commits.commit(self.name, write))
@@ -79,6 +95,7 @@ class Branch:
         """Rows to be put into a table, as far as they can be prepared before it is our turn."""
         from livingdb.commit.writer_turns import LARGEST_TURN_ROWS
 
+        self._check_writer()
         given = as_tabular(data)
         if given.rows > LARGEST_TURN_ROWS:
             return given
@@ -174,6 +191,7 @@ class Branch:
         names of the constraints, if they are to have their own.  `generated` is a column that
         draws its values where rows name none; or columns, with "by default" or "always".
         """
+        self._check_maintainer("make a table on")
         with self.transaction(message or f"create table {name}", author) as tx:
             tx.create_table(
                 name,
@@ -249,6 +267,8 @@ class Branch:
 
         who = author or self.database.author
         schema.check_on_break(on_break)
+        if to is None:
+            self._check_maintainer("change the schema of")
         if when != "immediate":
             if to is None or keep is not None or sync != "forward":
                 raise IllegalSync(
@@ -281,6 +301,7 @@ class Branch:
         """Materialize what changes of schemas and layouts left to be done; the tables' names."""
         from livingdb.database import evolve as schema
 
+        self._check_maintainer("migrate")
         done: list[str] = schema.migrate(self._graph, self.name, progress)
         return done
 
@@ -292,6 +313,7 @@ class Branch:
         """
         from livingdb.maintenance.layouts import set_layout
 
+        self.database._require_everywhere(Role.MAINTAINER, "lay out tables anew")
         return set_layout(self._graph, self.name, table, layout)
 
     # --- the graph ---------------------------------------------------------------------------
@@ -430,6 +452,7 @@ class Branch:
         """Move the branch to any snapshot; what it leaves stays reachable by id and time."""
         from livingdb.commit import branch_operations as operations
 
+        self._check_maintainer("reset")
         target = self.database._resolve(ref).snapshot
         operations.reset(self._pipeline, self.name, target)
         return Snapshot(self.database, target)
@@ -451,6 +474,7 @@ class Branch:
         from livingdb.commit import replay
         from livingdb.commit.merge import MergeOptions
 
+        self._check_writer()
         options = MergeOptions(on_conflict, granularity)
         target = self.database._resolve(ref).snapshot
         who = author or self.database.author
@@ -473,6 +497,7 @@ class Branch:
         from livingdb.commit import replay
         from livingdb.commit.merge import MergeOptions
 
+        self._check_writer()
         options = MergeOptions(on_conflict, granularity)
         target = self.database._resolve(ref).snapshot
         who = author or self.database.author

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from livingdb.access.roles import Role
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.pictures import notebook_html
 from livingdb.database.table import Table
@@ -42,7 +43,7 @@ class Snapshot:
         branch: str | None = None,
     ):
         self.database = database
-        self._row = row
+        self._row = database._seen_row(row)
         self._lifted = lifted
         """Its tables in another schema, if they are to be seen in one."""
         self._branch = branch
@@ -147,6 +148,7 @@ class Snapshot:
         """
         from livingdb.database.export_tables import export_tables
 
+        self.database._require_everywhere(Role.OWNER, "write files")
         return export_tables(self, folder, tables, format, progress)
 
     def clone(
