@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from livingdb.catalog.snapshots import SnapshotRow
@@ -14,7 +13,6 @@ from livingdb.database.pictures import notebook_html
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import Table
 from livingdb.errors import IllegalSync, InvalidData
-from livingdb.graph import ancestry as history
 from livingdb.tables.layout import Layout
 from livingdb.tables.schema import GeneratedLike, SchemaLike, UniqueLike
 from livingdb.tables.tabular import Tabular, as_tabular
@@ -55,10 +53,15 @@ class Branch:
         graph = self._graph
         return graph.snapshots.at(graph.branch(self.name).head)
 
-    def _begin(self, isolation: str) -> BranchTransaction:
-        from livingdb.commit.transaction import BranchTransaction
+    def _begin(self, isolation: str, at: object = None) -> BranchTransaction:
+        from livingdb.commit.transaction import BranchTransaction, moved_error
 
-        return BranchTransaction(self._pipeline, self._graph.branch(self.name), isolation)
+        branch = self._graph.branch(self.name)
+        seen = None if at is None else self.database._resolve(at).snapshot
+        begun = BranchTransaction(self._pipeline, branch, isolation, is_pinned=seen is not None)
+        if seen is not None and seen.sequence != begun.base.sequence:
+            raise moved_error(branch.name, seen, begun.base)
+        return begun
 
     def _turn(self, rows: int) -> AbstractContextManager[None]:
         """Wait for the turn of who writes so many rows."""
@@ -101,8 +104,7 @@ class Branch:
 
     def log(self, limit: int | None = None) -> list[Snapshot]:
         """The head and its ancestors, newest first."""
-        rows = history.log(self._graph.snapshots, self._head())
-        return [Snapshot(self.database, row) for row in islice(rows, limit)]
+        return self.head.log(limit)
 
     def movements(self, limit: int | None = None) -> list[BranchMovement]:
         """The branch's own log, newest first: where it was, since when, by whom and why.
@@ -147,12 +149,21 @@ class Branch:
     # --- writing -----------------------------------------------------------------------------
 
     def transaction(
-        self, message: str = "", author: str | None = None, isolation: str = "snapshot"
+        self,
+        message: str = "",
+        author: str | None = None,
+        isolation: str = "snapshot",
+        *,
+        at: object = None,
     ) -> Transaction:
-        """Several changes that become one snapshot."""
+        """Several changes that become one snapshot.
+
+        `at` is where the branch has to be, from the beginning to the commit: `TransactionConflict`
+        if somebody moved it, whatever they changed.
+        """
         from livingdb.database.transaction import Transaction
 
-        return Transaction(self, message, author or self.database.author, isolation)
+        return Transaction(self, message, author or self.database.author, isolation, at=at)
 
     def create_table(
         self,
