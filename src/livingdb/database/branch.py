@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from livingdb.access.roles import Role
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.branch_movement import BranchMovement
 from livingdb.database.pictures import notebook_html
@@ -56,15 +57,25 @@ class Branch:
     def _begin(self, isolation: str, at: object = None) -> BranchTransaction:
         from livingdb.commit.transaction import BranchTransaction, moved_error
 
-        branch = self._graph.branch(self.name)
+        pipeline = self._pipeline
+        branch = pipeline.graph.branch(self.name)
         seen = None if at is None else self.database._resolve(at).snapshot
-        begun = BranchTransaction(self._pipeline, branch, isolation, is_pinned=seen is not None)
+        begun = BranchTransaction(pipeline, branch, isolation, is_pinned=seen is not None)
         if seen is not None and seen.sequence != begun.base.sequence:
             raise moved_error(branch.name, seen, begun.base)
         return begun
 
+    def _check_writer(self) -> None:
+        """`NotFound` if who acts here does not see it, `Forbidden` if it may not write."""
+        self.database._require(Role.WRITER, self.name, f"write to {self.name!r}")
+
+    def _check_maintainer(self, what: str) -> None:
+        """The same of what only its maintainers do."""
+        self.database._require(Role.MAINTAINER, self.name, f"{what} {self.name!r}")
+
     def _turn(self, rows: int) -> AbstractContextManager[None]:
         """Wait for the turn of who writes so many rows."""
+        self._check_writer()
         return self._pipeline.turns.before_reading(self.name, rows)
 
     def _write(
@@ -74,6 +85,7 @@ class Branch:
         from livingdb.commit.group_commit import SmallWrite
         from livingdb.database.transaction import check_message
 
+        self._check_writer()
         said = author or self.database.author, check_message(message)
         write = SmallWrite(operation, table, rows, *said)
         return Snapshot(self.database, self.database._group_commits.commit(self.name, write))
@@ -82,6 +94,7 @@ class Branch:
         """Rows to be put into a table, as far as they can be prepared before it is our turn."""
         from livingdb.commit.writer_turns import LARGEST_TURN_ROWS
 
+        self._check_writer()
         given = as_tabular(data)
         if given.rows > LARGEST_TURN_ROWS:
             return given
@@ -260,6 +273,8 @@ class Branch:
 
         who = author or self.database.author
         schema.check_on_break(on_break)
+        if to is None:
+            self._check_maintainer("change the schema of")
         if when != "immediate":
             if to is None or keep is not None or sync != "forward":
                 raise IllegalSync(
@@ -292,6 +307,7 @@ class Branch:
         """Materialize what changes of schemas and layouts left to be done; the tables' names."""
         from livingdb.database import evolve as schema
 
+        self._check_maintainer("migrate")
         done: list[str] = schema.migrate(self._graph, self.name, progress)
         return done
 
@@ -303,6 +319,7 @@ class Branch:
         """
         from livingdb.maintenance.layouts import set_layout
 
+        self.database._require_everywhere(Role.MAINTAINER, "lay out tables anew")
         return set_layout(self._graph, self.name, table, layout)
 
     # --- the graph ---------------------------------------------------------------------------
@@ -441,6 +458,7 @@ class Branch:
         """Move the branch to any snapshot; what it leaves stays reachable by id and time."""
         from livingdb.commit import branch_operations as operations
 
+        self._check_maintainer("reset")
         target = self.database._resolve(ref).snapshot
         operations.reset(self._pipeline, self.name, target)
         return Snapshot(self.database, target)
@@ -462,6 +480,7 @@ class Branch:
         from livingdb.commit import replay
         from livingdb.commit.merge import MergeOptions
 
+        self._check_writer()
         options = MergeOptions(on_conflict, granularity)
         target = self.database._resolve(ref).snapshot
         who = author or self.database.author
@@ -484,6 +503,7 @@ class Branch:
         from livingdb.commit import replay
         from livingdb.commit.merge import MergeOptions
 
+        self._check_writer()
         options = MergeOptions(on_conflict, granularity)
         target = self.database._resolve(ref).snapshot
         who = author or self.database.author

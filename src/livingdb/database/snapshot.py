@@ -44,7 +44,7 @@ class Snapshot:
         branch: str | None = None,
     ):
         self.database = database
-        self._row = row
+        self._row = database._seen_row(row)
         self._lifted = lifted
         """Its tables in another schema, if they are to be seen in one."""
         self._branch = branch
