@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from livingdb.database.transaction import Transaction
     from livingdb.dbapi.cursor import Cursor
     from livingdb.sql.parameters import Parameters
+    from livingdb.sql.query_plan import QueryPlan
     from livingdb.sql.result import Result
     from livingdb.tables.schema import TableSchema
 
@@ -183,13 +184,27 @@ class Connection:
 
     def run(self, statement: str, parameters: Parameters) -> Result:
         """Run a statement, in the transaction that is open or to be opened."""
+        with self._statement(statement) as session:
+            return session.execute(statement, parameters)
+
+    def plan(self, statement: str, parameters: Parameters = None) -> QueryPlan | None:
+        """A query, to be computed later, in the transaction that is open or to be opened.
+
+        None if the statement is no query: nothing was done yet.
+        """
+        with self._statement(statement) as session:
+            return session.plan(statement, parameters)
+
+    @contextmanager
+    def _statement(self, statement: str) -> Iterator[SqlSession]:
+        """The session for one statement, with a transaction if it is to be run in one."""
         with self._turn, translated_errors(statement):
             session = self._open_session
-            if not self._begins(statement):
-                return session.execute(statement, parameters)
-            begun = None if session.is_open else self._begin(session)
+            begun = None
+            if self._begins(statement) and not session.is_open:
+                begun = self._begin(session)
             try:
-                return session.execute(statement, parameters)
+                yield session
             except BaseException:
                 if begun is not None and begun.work.is_empty:
                     session.close()  # nothing was asked of it
