@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from livingdb.database.transaction import Transaction
     from livingdb.graph.graph import Graph
     from livingdb.sql.parameters import Parameters
+    from livingdb.sql.query_plan import QueryPlan
     from livingdb.sql.result import Result
 
 __all__ = ["Branch"]
@@ -158,6 +159,14 @@ class Branch:
 
         scope = BranchScope(self, message or text.strip()[:200], author)
         return self.database._execute(scope, text, parameters, engine)
+
+    def plan(
+        self, text: str, parameters: Parameters = None, *, engine: str | None = None
+    ) -> QueryPlan | None:
+        """A query over its rows as they are now, to be computed later; None if it is no query."""
+        from livingdb.database.sql_scope import BranchScope
+
+        return self.database._plan(BranchScope(self, "", None), text, parameters, engine)
 
     # --- writing -----------------------------------------------------------------------------
 

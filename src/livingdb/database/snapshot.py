@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from livingdb.database.sql_scope import SnapshotScope
     from livingdb.graph.graph import Graph
     from livingdb.sql.parameters import Parameters
+    from livingdb.sql.query_plan import QueryPlan
     from livingdb.sql.result import Result
 
 __all__ = ["Snapshot"]
@@ -133,6 +134,12 @@ class Snapshot:
     def sql(self, text: str, parameters: Parameters = None, *, engine: str | None = None) -> Result:
         """The answer of a query over its tables, and over views as they were then."""
         return self.database._execute(self._scope(), text, parameters, engine)
+
+    def plan(
+        self, text: str, parameters: Parameters = None, *, engine: str | None = None
+    ) -> QueryPlan | None:
+        """A query over its tables, to be computed later; None if the statement is no query."""
+        return self.database._plan(self._scope(), text, parameters, engine)
 
     def _scope(self) -> SnapshotScope:
         from livingdb.database.sql_scope import SnapshotScope

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from livingdb.chunks.address import Address
     from livingdb.database.branch import Branch
     from livingdb.sql.parameters import Parameters
+    from livingdb.sql.query_plan import QueryPlan
     from livingdb.sql.result import Result
     from livingdb.tables.rows import RowSet
     from livingdb.tables.schema import GeneratedLike, SchemaLike, UniqueLike
@@ -142,6 +143,15 @@ class Transaction:
         is_embedded = self.branch.database.engine == "embedded"
         usual = "embedded" if is_embedded else None
         return execute(TransactionScope(self), text, parameters, engine or usual)
+
+    @_in_turn
+    def plan(
+        self, text: str, parameters: Parameters = None, engine: str | None = None
+    ) -> QueryPlan | None:
+        """A query over what it sees now, to be computed later; None if it is no query."""
+        from livingdb.database.sql_scope import TransactionScope
+
+        return self.branch.database._plan(TransactionScope(self), text, parameters, engine)
 
     # --- writing -----------------------------------------------------------------------------
 
