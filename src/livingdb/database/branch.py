@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from livingdb.access.roles import Role
@@ -15,7 +14,6 @@ from livingdb.database.pictures import notebook_html
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import Table
 from livingdb.errors import IllegalSync, InvalidData, ReadOnlyBranch
-from livingdb.graph import ancestry as history
 from livingdb.tables.layout import Layout
 from livingdb.tables.schema import GeneratedLike, SchemaLike, UniqueLike
 from livingdb.tables.tabular import Tabular, as_tabular
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from livingdb.database.transaction import Transaction
     from livingdb.graph.graph import Graph
     from livingdb.sql.parameters import Parameters
+    from livingdb.sql.query_plan import QueryPlan
     from livingdb.sql.result import Result
 
 __all__ = ["Branch"]
@@ -56,15 +55,20 @@ class Branch:
         graph = self._graph
         return graph.snapshots.at(graph.branch(self.name).head)
 
-    def _begin(self, isolation: str) -> BranchTransaction:
-        from livingdb.commit.transaction import BranchTransaction
+    def _begin(self, isolation: str, at: object = None) -> BranchTransaction:
+        from livingdb.commit.transaction import BranchTransaction, moved_error
 
         pipeline = self._pipeline
+        branch = pipeline.graph.branch(self.name)
+        seen = None if at is None else self.database._resolve(at).snapshot
         try:
-            return BranchTransaction(pipeline, pipeline.graph.branch(self.name), isolation)
+            begun = BranchTransaction(pipeline, branch, isolation, is_pinned=seen is not None)
         except ReadOnlyBranch:
             self._check_writer()
             raise
+        if seen is not None and seen.sequence != begun.base.sequence:
+            raise moved_error(branch.name, seen, begun.base)
+        return begun
 
     def _check_writer(self) -> None:
         """`NotFound` if who acts here does not see it, `Forbidden` if it may not write."""
@@ -118,8 +122,7 @@ class Branch:
 
     def log(self, limit: int | None = None) -> list[Snapshot]:
         """The head and its ancestors, newest first."""
-        rows = history.log(self._graph.snapshots, self._head())
-        return [Snapshot(self.database, row) for row in islice(rows, limit)]
+        return self.head.log(limit)
 
     def movements(self, limit: int | None = None) -> list[BranchMovement]:
         """The branch's own log, newest first: where it was, since when, by whom and why.
@@ -161,15 +164,32 @@ class Branch:
         scope = BranchScope(self, message or text.strip()[:200], author)
         return self.database._execute(scope, text, parameters, engine)
 
+    def plan(
+        self, text: str, parameters: Parameters = None, *, engine: str | None = None
+    ) -> QueryPlan | None:
+        """A query over its rows as they are now, to be computed later; None if it is no query."""
+        from livingdb.database.sql_scope import BranchScope
+
+        return self.database._plan(BranchScope(self, "", None), text, parameters, engine)
+
     # --- writing -----------------------------------------------------------------------------
 
     def transaction(
-        self, message: str = "", author: str | None = None, isolation: str = "snapshot"
+        self,
+        message: str = "",
+        author: str | None = None,
+        isolation: str = "snapshot",
+        *,
+        at: object = None,
     ) -> Transaction:
-        """Several changes that become one snapshot."""
+        """Several changes that become one snapshot.
+
+        `at` is where the branch has to be, from the beginning to the commit: `TransactionConflict`
+        if somebody moved it, whatever they changed.
+        """
         from livingdb.database.transaction import Transaction
 
-        return Transaction(self, message, author or self.database.author, isolation)
+        return Transaction(self, message, author or self.database.author, isolation, at=at)
 
     def create_table(
         self,

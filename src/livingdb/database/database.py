@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from livingdb.maintenance.upkeep.runner import UpkeepReport
     from livingdb.render.picture import SnapshotGraph
     from livingdb.sql.parameters import Parameters
+    from livingdb.sql.query_plan import QueryPlan
     from livingdb.sql.result import Result
     from livingdb.sql.scope import Scope
 
@@ -308,6 +309,13 @@ class Database(Access, Alerting, Comparing, Tracing):
         found = execute(scope, text, parameters, self.engine if engine is None else engine)
         self._graph.observer.note_statement(statement_kind(text), clock.perf_counter() - began)
         return found
+
+    def _plan(
+        self, scope: Scope, text: str, parameters: Parameters, engine: str | None = None
+    ) -> QueryPlan | None:
+        from livingdb.sql.statement import plan_query
+
+        return plan_query(scope, text, parameters, self.engine if engine is None else engine)
 
     # --- syncs -------------------------------------------------------------------------------
 

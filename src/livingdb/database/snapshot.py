@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from livingdb.access.roles import Role
@@ -13,6 +14,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.pictures import notebook_html
 from livingdb.database.table import Table
 from livingdb.errors import NotFound
+from livingdb.graph import ancestry as history
 from livingdb.graph.edge_ends import source_names
 from livingdb.graph.graph import missing_table_error
 from livingdb.graph.names import is_hidden
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from livingdb.database.sql_scope import SnapshotScope
     from livingdb.graph.graph import Graph
     from livingdb.sql.parameters import Parameters
+    from livingdb.sql.query_plan import QueryPlan
     from livingdb.sql.result import Result
 
 __all__ = ["Snapshot"]
@@ -94,6 +97,11 @@ class Snapshot:
         """The snapshots it was made from beside its parents, by the branches' names of now."""
         return source_names(self._graph.catalog, self.edge)
 
+    def log(self, limit: int | None = None) -> list[Snapshot]:
+        """This snapshot and its ancestors, newest first."""
+        rows = history.log(self._graph.snapshots, self._row)
+        return [Snapshot(self.database, row) for row in islice(rows, limit)]
+
     def artifact(self) -> bytes | dict[str, bytes]:
         """What a model's function made: bytes, or its files by path."""
         from livingdb.derivation import named_functions as functions
@@ -127,6 +135,12 @@ class Snapshot:
     def sql(self, text: str, parameters: Parameters = None, *, engine: str | None = None) -> Result:
         """The answer of a query over its tables, and over views as they were then."""
         return self.database._execute(self._scope(), text, parameters, engine)
+
+    def plan(
+        self, text: str, parameters: Parameters = None, *, engine: str | None = None
+    ) -> QueryPlan | None:
+        """A query over its tables, to be computed later; None if the statement is no query."""
+        return self.database._plan(self._scope(), text, parameters, engine)
 
     def _scope(self) -> SnapshotScope:
         from livingdb.database.sql_scope import SnapshotScope

@@ -11,6 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.engines.portable.portability import PortableQuery, check_portability
+from livingdb.engines.row_stream import RowStream
 from livingdb.engines.tree_parts import TreeParts
 from livingdb.engines.value_ranges import Ranges
 from livingdb.engines.written_query import WrittenQuery
@@ -105,6 +106,14 @@ class Engine(Protocol):
 
     def rows(self, request: Request) -> pa.Table:
         """The rows the query gives."""
+        ...
+
+    def schema(self, request: Request) -> pa.Schema:
+        """The columns of the rows the query gives, without computing these."""
+        ...
+
+    def stream(self, request: Request) -> RowStream:
+        """The rows the query gives, as they come."""
         ...
 
     def tree(self, request: Request, definition: Definition, url: str) -> TreeParts:
