@@ -123,9 +123,19 @@ class Snapshot:
             raise missing_table_error(name, {n: v.address for n, v in self._lifted.items()})
         return Table(graph, name, self._lifted[name])
 
-    def sql(self, text: str, parameters: Parameters = None, *, engine: str | None = None) -> Result:
-        """The answer of a query over its tables, and over views as they were then."""
-        return self.database._execute(self._scope(), text, parameters, engine)
+    def sql(
+        self,
+        text: str,
+        parameters: Parameters = None,
+        *,
+        engine: str | None = None,
+        limit: int | None = None,
+    ) -> Result:
+        """The answer of a query over its tables, and over views as they were then.
+
+        With a `limit`, so many of its first rows, and no more of it is computed than they need.
+        """
+        return self.database._execute(self._scope(), text, parameters, engine, limit)
 
     def _scope(self) -> SnapshotScope:
         from livingdb.database.sql_scope import SnapshotScope

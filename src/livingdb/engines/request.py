@@ -72,7 +72,8 @@ class Request:
     """A query in Spark's dialect, whose tables are the names of its sources.
 
     `trust` names functions that it may call although they are not on the list.  `written` finds
-    the text that its user wrote, if it is the query of one: what Spark is sent.
+    the text that its user wrote, if it is the query of one: what Spark is sent.  `limit` is how
+    many rows of the answer are wanted, at most.
     """
 
     query: exp.Query
@@ -80,6 +81,7 @@ class Request:
     parameters: Mapping[str, object] = field(default_factory=dict)
     trust: Sequence[str] = ()
     written: Callable[[], WrittenQuery] | None = None
+    limit: int | None = None
 
     @cached_property
     def portable(self) -> PortableQuery | str:

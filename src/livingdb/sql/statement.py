@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -10,6 +11,7 @@ from sqlglot import exp
 from livingdb.engines.embedded.results import null_types_as_text, typed_keys
 from livingdb.engines.engine_choice import answer_request
 from livingdb.engines.portable.portability import PortableQuery
+from livingdb.engines.request import Request
 from livingdb.errors import InvalidData, Unsupported
 from livingdb.sql.column_titles import with_spark_titles
 from livingdb.sql.create_table_as import CreateTableAs, parse_create_table_as
@@ -39,15 +41,20 @@ _REFUSED = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Set, exp.Pragma, exp.De
 
 
 def execute(
-    scope: Scope, text: str, parameters: Parameters = None, engine: str | None = None
+    scope: Scope,
+    text: str,
+    parameters: Parameters = None,
+    engine: str | None = None,
+    limit: int | None = None,
 ) -> Result:
     """Run a statement in Spark's dialect: a query, or a change in one transaction.
 
     `parameters` is a dict for `:name` or a list for `?`; values are bound, never pasted.
-    `engine` answers queries, and those by which the rows of changes are computed.
+    `engine` answers queries, and those by which the rows of changes are computed.  Of a query's
+    rows there are at most `limit`.
     """
     try:
-        return _execute(scope, text, parameters, engine)
+        return _execute(scope, text, parameters, engine, limit)
     except RecursionError:
         raise InvalidData("the statement is nested too deeply") from None
 
@@ -67,7 +74,9 @@ def statement_kind(text: str) -> str:
     return kind if kind in _KINDS else "other"
 
 
-def _execute(scope: Scope, text: str, parameters: Parameters, engine: str | None) -> Result:
+def _execute(
+    scope: Scope, text: str, parameters: Parameters, engine: str | None, limit: int | None
+) -> Result:
     asked = parse_database_statement(text)
     if asked is not None:
         return Result(pa.table({}), scope.run(asked))
@@ -89,19 +98,12 @@ def _execute(scope: Scope, text: str, parameters: Parameters, engine: str | None
         tree = exp.select("*").from_(tree)
     _check(tree)
     if isinstance(tree, exp.Query):
-        return _select(scope, tree, values, text, parameters, engine)
+        request = Planner(scope, values).request(tree, text, parameters)
+        return _select(replace(request, limit=limit), tree, engine)
     return _execute_change(scope, tree, values, engine)
 
 
-def _select(
-    scope: Scope,
-    tree: exp.Query,
-    values: Mapping[str, object],
-    text: str,
-    parameters: Parameters,
-    engine: str | None,
-) -> Result:
-    request = Planner(scope, values).request(tree, text, parameters)
+def _select(request: Request, tree: exp.Query, engine: str | None) -> Result:
     rows, name = answer_request(request, engine)
     if name == "embedded":
         is_typed = isinstance(request.portable, PortableQuery)

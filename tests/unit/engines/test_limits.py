@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import livingdb
+from livingdb.deadline import limit_time
 from livingdb.engines.embedded import session
 from livingdb.spark.options import check_partitions
 
@@ -58,6 +59,27 @@ def test_memory_of_queries(db: livingdb.Database, monkeypatch: pytest.MonkeyPatc
         with pytest.raises(livingdb.Unsupported, match="memory_limit"):
             main.sql(LISTS)
         assert main.sql("SELECT count(*) AS n FROM t").to_arrow().column("n")[0].as_py() == 120
+
+
+def test_time_of_queries(db: livingdb.Database) -> None:
+    """A query that takes too long is stopped, and so is what reads trees; others go on."""
+    with limit_time(0.2), pytest.raises(livingdb.Unsupported, match=r"longer than 0\.2 s"):
+        db.at("main").sql("SELECT count(*) AS n FROM t a, t b, t c, t d, t e WHERE a.id < b.id")
+    with limit_time(60):
+        assert len(db.at("main").sql("SELECT id FROM t")) == 120
+    with limit_time(0), pytest.raises(livingdb.Unsupported, match="longer than 0 s"):
+        db.at("main").table("t").to_arrow()
+
+
+def test_first_rows_of_queries(db: livingdb.Database) -> None:
+    """No more of an answer is computed than is asked for."""
+    endless = "SELECT a.id + b.id AS x FROM t a, t b, t c, t d, t e"
+    with limit_time(20):
+        assert len(db.at("main").sql(endless, limit=7)) == 7
+    ordered = db.at("main").sql("SELECT id FROM t ORDER BY id DESC", limit=3)
+    assert ordered.to_arrow().to_pydict() == {"id": [119, 118, 117]}
+    assert len(db.at("main").sql("SELECT id FROM t", limit=500)) == 120
+    assert db.at("main").sql("SELECT id FROM t", limit=0).to_arrow().schema.names == ["id"]
 
 
 @pytest.mark.parametrize("limit", ["", "much", "-1 GB", 0, -5, True, 1.5, "0 GB"])

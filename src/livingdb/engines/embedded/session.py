@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.deadline import interrupt_in_time
 from livingdb.engines.embedded.duckdb_dialect import NotEmbedded, to_duckdb_sql
 from livingdb.engines.embedded.macros import MACROS
 from livingdb.engines.embedded.recursion import answer_recursion
@@ -58,6 +59,8 @@ A parent's is kept and never closed: its threads did not survive the fork.
 
 _memory_limit = ""
 """What queries of this process may take together, as DuckDB writes it; "" for its own limit."""
+
+_BATCH_ROWS = 100_000
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?)?B", re.IGNORECASE)
 
@@ -150,7 +153,8 @@ class Session:
         """The rows of a request, in types LivingDB stores."""
         query = self._prepare(request)
         answer_recursion(query, self, request.parameters)
-        return self.query(to_duckdb_sql(query), parameters_of(query, request.parameters))
+        parameters = parameters_of(query, request.parameters)
+        return self.query(to_duckdb_sql(query), parameters, request.limit)
 
     def columns(self, text: str, parameters: Mapping[str, object]) -> list[tuple[str, str]]:
         """Names and DuckDB types of the columns a query gives, without running it."""
@@ -159,14 +163,20 @@ class Session:
             (name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)
         ]
 
-    def query(self, text: str, parameters: Mapping[str, object]) -> pa.Table:
-        """The rows a query gives, in types LivingDB stores."""
-        relation = self._relation(text, parameters)
-        kinds = [str(kind) for kind in relation.types]
-        try:
-            table = relation.to_arrow_table()
-        except Exception as error:
-            raise self._cause(error) from None
+    def query(
+        self, text: str, parameters: Mapping[str, object], limit: int | None = None
+    ) -> pa.Table:
+        """The rows a query gives, in types LivingDB stores; the first ones, up to a `limit`."""
+        with interrupt_in_time(self._connection.interrupt):
+            relation = self._relation(text, parameters)
+            kinds = [str(kind) for kind in relation.types]
+            try:
+                if limit is None:
+                    table = relation.to_arrow_table()
+                else:
+                    table = _first_rows(relation, limit)
+            except Exception as error:
+                raise self._cause(error) from None
         return as_stored_types(table, kinds)
 
     def _relation(self, text: str, parameters: Mapping[str, object]) -> Any:
@@ -181,6 +191,18 @@ class Session:
             if scanned.failure is not None:
                 return scanned.failure
         return translate_error(error)
+
+
+def _first_rows(relation: Any, limit: int) -> pa.Table:
+    """The first rows of what a query gives; it is not answered further than that."""
+    reader = relation.to_arrow_reader(min(max(limit, 1), _BATCH_ROWS))
+    found, left = [], limit
+    for batch in reader:
+        found.append(batch.slice(0, left))
+        left -= len(found[-1])
+        if left <= 0:
+            break
+    return pa.Table.from_batches(found, reader.schema)
 
 
 def _readable(source: Source) -> RowSetDataset | pa.Table:

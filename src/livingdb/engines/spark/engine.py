@@ -11,12 +11,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from sqlglot import exp
 
+from livingdb.deadline import interrupt_in_time
 from livingdb.engines.embedded.results import as_stored_types
 from livingdb.engines.pruning import scan_bounds
 from livingdb.engines.range_text import RANGES_OPTION, ranges_to_text
@@ -108,9 +110,17 @@ class SparkEngine:
     def rows(self, request: Request) -> pa.Table:
         """The rows the query gives."""
         frame = self.frame(request)
-        with _translate_spark_errors():
+        if request.limit is not None:
+            frame = frame.limit(request.limit)
+        tag = f"livingdb-{next(_numbers)}"
+        stop = partial(self.session.interruptTag, tag)
+        with interrupt_in_time(stop), _translate_spark_errors():
             _check_items(frame)
-            table = frame.toArrow()
+            self.session.addTag(tag)
+            try:
+                table = frame.toArrow()
+            finally:
+                self.session.removeTag(tag)
         return as_stored_types(table, [""] * table.num_columns)
 
     def tree(self, request: Request, definition: Definition, url: str) -> TreeParts:
