@@ -17,7 +17,6 @@ from livingdb.chunks.address import ADDRESS_BYTES, Address, short
 from livingdb.chunks.arrow_values import as_numbers
 from livingdb.chunks.chunk import LEAF, NODE, Chunk, Draft, draft_chunk, encode_chunk
 from livingdb.chunks.store import ChunkStore, StoredChunk
-from livingdb.deadline import check_time
 from livingdb.errors import Corruption
 from livingdb.trees.keys import KeyArray, align
 from livingdb.trees.shape import Shape
@@ -304,7 +303,6 @@ class Reader:
 
     def read(self, address: Address, keep: bool = True) -> Entries | Leaf:
         """The node at the address: `Entries` or a `Leaf`; `keep` puts it in the cache."""
-        check_time()
         found = self.cache.get(address)
         # Tables that differ only in how their keys are made share leaves, not keys.
         if found is not None and found.shape.read_format == self.shape.read_format:

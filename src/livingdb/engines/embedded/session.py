@@ -7,13 +7,14 @@ import re
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.deadline import interrupt_in_time
 from livingdb.engines.embedded.duckdb_dialect import NotEmbedded, to_duckdb_sql
+from livingdb.engines.embedded.interruption import current_interruption
 from livingdb.engines.embedded.macros import MACROS
 from livingdb.engines.embedded.recursion import answer_recursion
 from livingdb.engines.embedded.results import as_stored_types, null_types_as_text
@@ -21,7 +22,7 @@ from livingdb.engines.portable.portability import PortableQuery, as_spark_types
 from livingdb.engines.request import Request, Source, parameters_of
 from livingdb.engines.tree_parts import TreeParts, build_part, collect_parts
 from livingdb.engines.unquoted_text import quotes_hint
-from livingdb.errors import InvalidData, LivingDBError, NotFound, Unsupported
+from livingdb.errors import InvalidData, LimitExceeded, LivingDBError, NotFound, Unsupported
 from livingdb.tables import ingest
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
@@ -118,11 +119,16 @@ class Session:
         self._connection = _database(isolates_failures).cursor()
         self._scanned: list[RowSetDataset] = []
         self._count = 0
+        self._watched = ExitStack()
 
     def __enter__(self) -> Session:
+        interruption = current_interruption()
+        if interruption is not None:
+            self._watched.enter_context(interruption.watch(self._connection))
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._watched.close()
         self._connection.close()
 
     def register(self, source: RowSetDataset | pa.Table, name: str | None = None) -> str:
@@ -167,16 +173,12 @@ class Session:
         self, text: str, parameters: Mapping[str, object], limit: int | None = None
     ) -> pa.Table:
         """The rows a query gives, in types LivingDB stores; the first ones, up to a `limit`."""
-        with interrupt_in_time(self._connection.interrupt):
-            relation = self._relation(text, parameters)
-            kinds = [str(kind) for kind in relation.types]
-            try:
-                if limit is None:
-                    table = relation.to_arrow_table()
-                else:
-                    table = _first_rows(relation, limit)
-            except Exception as error:
-                raise self._cause(error) from None
+        relation = self._relation(text, parameters)
+        kinds = [str(kind) for kind in relation.types]
+        try:
+            table = relation.to_arrow_table() if limit is None else _first_rows(relation, limit)
+        except Exception as error:
+            raise self._cause(error) from None
         return as_stored_types(table, kinds)
 
     def _relation(self, text: str, parameters: Mapping[str, object]) -> Any:
@@ -187,6 +189,9 @@ class Session:
 
     def _cause(self, error: Exception) -> Exception:
         """What went wrong, in LivingDB's words: a failed read is what the reader said it was."""
+        interruption = current_interruption()
+        if interruption is not None and interruption.reason is not None:
+            return LimitExceeded(interruption.reason)
         for scanned in self._scanned:
             if scanned.failure is not None:
                 return scanned.failure

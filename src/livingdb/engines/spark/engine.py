@@ -11,14 +11,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.deadline import interrupt_in_time
 from livingdb.engines.embedded.results import as_stored_types
 from livingdb.engines.pruning import scan_bounds
 from livingdb.engines.range_text import RANGES_OPTION, ranges_to_text
@@ -112,15 +110,9 @@ class SparkEngine:
         frame = self.frame(request)
         if request.limit is not None:
             frame = frame.limit(request.limit)
-        tag = f"livingdb-{next(_numbers)}"
-        stop = partial(self.session.interruptTag, tag)
-        with interrupt_in_time(stop), _translate_spark_errors():
+        with _translate_spark_errors():
             _check_items(frame)
-            self.session.addTag(tag)
-            try:
-                table = frame.toArrow()
-            finally:
-                self.session.removeTag(tag)
+            table = frame.toArrow()
         return as_stored_types(table, [""] * table.num_columns)
 
     def tree(self, request: Request, definition: Definition, url: str) -> TreeParts:
