@@ -109,7 +109,8 @@ def _select(request: Request, tree: exp.Query, engine: str | None) -> Result:
         is_typed = isinstance(request.portable, PortableQuery)
         rows = typed_keys(rows) if is_typed else null_types_as_text(rows)
         rows = with_spark_titles(tree, rows)
-    return Result(rows, engine=name)
+    caution = request.portable if isinstance(request.portable, str) else ""
+    return Result(rows, engine=name, caution=caution)
 
 
 def _create_table_as(

@@ -40,6 +40,7 @@ COMMANDS = (
     "restore",
     "gc",
     "erase",
+    "mcp",
     "demo",
     "bench",
     "completion",
@@ -117,6 +118,8 @@ def command(name: str) -> Any:  # noqa: PLR0912, PLR0915
             from livingdb.cli.commands.gc import gc as found
         case "erase":
             from livingdb.cli.commands.erase import erase as found
+        case "mcp":
+            from livingdb.cli.commands.mcp import mcp as found
         case "demo":
             from livingdb.cli.commands.demo import demo as found
         case "bench":
