@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, func, select
 
 from livingdb.catalog import schema
 from livingdb.catalog.alerts import Alerts, Watches
+from livingdb.catalog.audit import AuditTrail
 from livingdb.catalog.branches import EPOCH, Branches, BranchRow
 from livingdb.catalog.counters import Counters
 from livingdb.catalog.dropped_branches import DroppedBranches
@@ -31,6 +32,7 @@ from livingdb.catalog.observations import Observations
 from livingdb.catalog.outbox import Outbox
 from livingdb.catalog.outside_copies import OutsideCopies
 from livingdb.catalog.packs import Packs
+from livingdb.catalog.people import PeopleRows
 from livingdb.catalog.runs import Runs, Trail
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.snapshots import ChangedTables, Snapshots
@@ -91,6 +93,8 @@ class Catalog:
         self.dropped_branches = DroppedBranches(queries)
         self.leases = LeaseRows(queries)
         self.erasures = Erasures(queries)
+        self.people = PeopleRows(queries)
+        self.audit = AuditTrail(queries)
 
     @classmethod
     def create(cls, engine: Engine, first: Callable[[Catalog, Connection], None]) -> Catalog:

@@ -32,6 +32,7 @@ from livingdb.chunks.address import ADDRESS_BYTES
 __all__ = [
     "SCHEMA_VERSION",
     "alert",
+    "audit",
     "branch",
     "branch_log",
     "chunk",
@@ -52,10 +53,13 @@ __all__ = [
     "merge_rule",
     "meta",
     "metadata",
+    "object_grant",
     "observation",
     "outbox",
     "outside_copy",
     "pack",
+    "person",
+    "person_grant",
     "redaction",
     "retired",
     "run",
@@ -65,13 +69,14 @@ __all__ = [
     "sync",
     "table_layout",
     "tag",
+    "token",
     "touch",
     "trail",
     "version",
     "watch",
 ]
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 
 metadata = MetaData()
 _Number = BigInteger().with_variant(Integer, "sqlite")
@@ -528,4 +533,64 @@ merge_rule = Table(
     Column("branch", Text, primary_key=True),
     Column("spec", Text, nullable=False),
     _digest(),
+)
+
+person = Table(
+    "person",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("time", _Number, nullable=False),
+    _digest(),
+)
+
+person_grant = Table(
+    "person_grant",
+    metadata,
+    Column("person", Text, primary_key=True),
+    Column("role", Text, primary_key=True),
+    Column("pattern", Text, primary_key=True),
+    Column("time", _Number, nullable=False),
+    Column("author", Text, nullable=False),
+    _digest(),
+)
+
+object_grant = Table(
+    "object_grant",
+    metadata,
+    Column("person", Text, primary_key=True),
+    Column("branch", Text, primary_key=True),
+    Column("time", _Number, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("giver", Text, nullable=False),
+    _digest(),
+)
+
+token = Table(
+    "token",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("person", Text, nullable=False),
+    Column("hash", _Address, nullable=False),
+    Column("note", Text, nullable=False),
+    Column("made", _Number, nullable=False),
+    Column("until", _Number, nullable=False),
+    Column("revoked", _Number, nullable=False),
+    Column("used", _Number, nullable=False),
+    _digest(),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("time", _Number, nullable=False),
+    Column("person", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("details", Text, nullable=False),
+    Column("chain", _Address, nullable=False),
+    _digest(),
+    sqlite_autoincrement=True,
 )

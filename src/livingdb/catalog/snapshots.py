@@ -66,7 +66,7 @@ _AT = PreparedStatement(_columns.where(_table.c.sequence == bindparam("sequence"
 _MANY = _columns.where(_table.c.sequence.in_(bindparam("wanted", expanding=True)))
 _WINDOW = _columns.where(_table.c.sequence.between(bindparam("low"), bindparam("high")))
 _OF_KIND = _WINDOW.where(_table.c.kind == bindparam("kind"))
-_PREFIXED = _columns.where(_table.c.address.between(bindparam("low"), bindparam("high"))).limit(2)
+_PREFIXED = _columns.where(_table.c.address.between(bindparam("low"), bindparam("high")))
 _AFTER = (
     _columns.where(_table.c.sequence > bindparam("after"))
     .order_by(_table.c.sequence)
@@ -148,10 +148,10 @@ class Snapshots:
         rows = self._queries.all(_OF_KIND, {"low": low, "high": high, "kind": kind})
         return [_row(_rows.read(row)) for row in rows]
 
-    def with_prefix(self, prefix: str) -> list[SnapshotRow]:
-        """Up to two snapshots whose id begins with these hex digits."""
+    def with_prefix(self, prefix: str, most: int | None = 2) -> list[SnapshotRow]:
+        """Up to two snapshots whose id begins with these hex digits; or so many, or all."""
         low, high = bytes.fromhex(prefix.ljust(64, "0")), bytes.fromhex(prefix.ljust(64, "f"))
-        rows = self._queries.all(_PREFIXED, {"low": low, "high": high})
+        rows = self._queries.all(_PREFIXED.limit(most), {"low": low, "high": high})
         if not rows:
             self._verify()
         return [_row(_rows.read(row)) for row in rows]

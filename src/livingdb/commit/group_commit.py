@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from threading import Event, Lock
 
+from livingdb.access.acting import acting, as_nobody, is_checked
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import end_ids
@@ -22,7 +23,8 @@ from livingdb.commit.proposal import Proposal
 from livingdb.commit.transaction import BranchTransaction
 from livingdb.commit.writer_turns import LARGEST_TURN_ROWS
 from livingdb.graph.constraints import check_tables
-from livingdb.graph.draft import Intent
+from livingdb.graph.draft import Action, Intent
+from livingdb.graph.graph import Graph
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
@@ -61,8 +63,9 @@ class _Apart(Exception):
 class _Member:
     """A write on its way: its thread waits until it is stored, or is the one to store others'."""
 
-    def __init__(self, write: SmallWrite):
+    def __init__(self, write: SmallWrite, graph: Graph):
         self.write = write
+        self.acting = acting(graph)
         self.row: SnapshotRow | None = None
         self.error: BaseException | None = None
         self.is_leader = False
@@ -136,7 +139,7 @@ class GroupCommits:
         turns = self._pipeline.turns
         if not turns.are_taken or write.rows.rows > LARGEST_TURN_ROWS:
             return self._commit_alone(branch, write)
-        queue, member = self._queues.setdefault(branch, _Queue()), _Member(write)
+        queue, member = self._queues.setdefault(branch, _Queue()), _Member(write, self._graph)
         queue.join(member)
         if not member.is_leader:
             member.is_called.wait()
@@ -160,7 +163,8 @@ class GroupCommits:
             rest = self._store_together(branch, members)
         for member in rest:
             try:
-                member.row = self._commit_alone(branch, member.write)
+                with is_checked(member.acting):
+                    member.row = self._commit_alone(branch, member.write)
             except Exception as error:
                 member.error = error
 
@@ -177,6 +181,7 @@ class GroupCommits:
     def _store_together(self, branch: str, members: Sequence[_Member]) -> list[_Member]:
         """Store writes at once; those that are to be committed by themselves are left."""
         graph, made, apart = self._graph, list[_Member](), list[_Member]()
+        rights = self._pipeline.rights
 
         def propose(attempt: Attempt) -> Proposal | SnapshotRow:
             made.clear()
@@ -187,9 +192,12 @@ class GroupCommits:
                 return graph.snapshots.at(row.head)
             tables: dict[str, Version | None] = {}
             intents: list[Intent] = []
+            notes: list[Action] = []
             for member in members:
                 member.error = None
                 try:
+                    if member.acting is not None:
+                        notes.append(rights.check_rows(member.acting, row, member.write.author))
                     intents.append(self._intent(member.write, row, tables, attempt.staging))
                 except _Apart:
                     apart.append(member)
@@ -202,10 +210,11 @@ class GroupCommits:
                 return graph.snapshots.at(row.head)
             head = graph.snapshots.at(row.head)
             first = replace(intents[0], parents=(head,), on_previous=False)
-            return Proposal([first, *intents[1:]])
+            return Proposal([first, *intents[1:]], actions=notes)
 
         try:
-            row = self._pipeline.run(branch, propose, graph.branch(branch))
+            with as_nobody():  # each was looked at for itself
+                row = self._pipeline.run(branch, propose, graph.branch(branch))
         except Exception as error:
             for member in members:
                 member.error = member.error or error

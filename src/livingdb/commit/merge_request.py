@@ -20,6 +20,7 @@ from livingdb.catalog.merge_requests import MERGED, OPEN, MergeEventRow, MergeRe
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
 from livingdb.commit.align_schemas import align_schemas
+from livingdb.commit.check_rights import MERGE_ONLY
 from livingdb.commit.merge import MergeOptions, merge_cleanly
 from livingdb.commit.pipeline import Pipeline
 from livingdb.commit.proposal import Proposal
@@ -38,15 +39,20 @@ APPROVE, MERGE = "approve", "merge"
 
 @dataclass(frozen=True)
 class MergeRule:
-    """What a branch asks of requests: approvals, and conditions as plain values."""
+    """What a branch asks of requests: approvals, and conditions as plain values.
+
+    One that is `merge_only` is written by merges alone.
+    """
 
     approvals: int = 0
     checks: Sequence[Mapping[str, Any]] = ()
+    merge_only: bool = False
 
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> MergeRule:
         """The rule that was written down."""
-        return cls(spec.get("approvals", 0), tuple(spec.get("checks", ())))
+        is_merge_only = bool(spec.get(MERGE_ONLY, False))
+        return cls(spec.get("approvals", 0), tuple(spec.get("checks", ())), is_merge_only)
 
     def to_json(self) -> dict[str, Any]:
         """The rule as plain values; nothing if it asks nothing."""
@@ -55,6 +61,8 @@ class MergeRule:
             found["approvals"] = self.approvals
         if self.checks:
             found["checks"] = list(self.checks)
+        if self.merge_only:
+            found[MERGE_ONLY] = True
         return found
 
     def missing_approvals(

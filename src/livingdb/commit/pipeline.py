@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -22,10 +23,11 @@ from livingdb.alerts.watch_commits import CommitWatches
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.syncs import SyncRow
+from livingdb.catalog.syncs import DETACHED, HELD, SyncRow
 from livingdb.commit.carried import Carried
 from livingdb.commit.carry_lens import LensCarrier
 from livingdb.commit.check_proposal import check_proposal
+from livingdb.commit.check_rights import Rights
 from livingdb.commit.follow_later import Followers
 from livingdb.commit.prepared_rows import RowPreparation
 from livingdb.commit.proposal import BranchMove, Proposal
@@ -33,6 +35,7 @@ from livingdb.commit.schema_line import forwarded_move, line_to_draft, unmasked_
 from livingdb.commit.settle import Settler
 from livingdb.commit.stop_sync import pair_in_step, without_hidden_drafts
 from livingdb.commit.sync_order import rank_syncs
+from livingdb.commit.sync_owners import SyncOwners
 from livingdb.commit.writer_turns import WriterTurns
 from livingdb.errors import DuplicateValue, LivingDBError, RuleViolation, TransactionConflict
 from livingdb.evolution.lift import Lifter
@@ -85,6 +88,15 @@ class Pipeline:
         self._watches = CommitWatches(graph)
         self._views: ViewCarrier | None = None
         self._ranks: tuple[str, Mapping[SyncId, int]] | None = None
+        self.rights = Rights(graph)
+        self.owners = SyncOwners(graph)
+        self._whole = self
+
+    def naming_in(self, graph: Graph) -> Pipeline:
+        """The same, for operations that look for what they are about in part of the graph."""
+        found = copy(self)
+        found.graph = graph
+        return found
 
     def run(
         self, what: str, propose: Propose, alone: BranchRow | None = None, rows: int = 0
@@ -109,7 +121,7 @@ class Pipeline:
                 proposal = propose(Attempt(number, staging, may_be_late))
                 if isinstance(proposal, SnapshotRow):
                     return proposal
-                stored = self._store(proposal, staging, held)
+                stored = self._whole._store(proposal, staging, held)
             if stored is not None:
                 row, made = stored
                 self.turns.leave_upkeep(made)
@@ -156,6 +168,7 @@ class Pipeline:
         self, proposal: Proposal, staging: Staging
     ) -> tuple[Proposal, list[Draft], Propagation]:
         """A proposal with all that follows from it, here and along syncs."""
+        proposal = self.rights.checked(proposal)
         settled = self._settle(proposal, staging)
         check_proposal(self.graph, proposal, settled)
         own: list[Draft] = list(settled.drafted)
@@ -207,6 +220,7 @@ class Pipeline:
             return Propagation()
         work = _Work(self, moves, staging, proposal)
         if graph.syncs(moves[0].branch.epoch):
+            work.hold_disowned()
             work.carry_all()
         work.move_held_views()
         work.actions += commit_clock_alerts(graph, [*own, *work.drafts])
@@ -257,6 +271,18 @@ class _Work:
         self._due: dict[SyncId, tuple[SyncRow, BranchId]] = {}
         self._deltas: DeltaCache | None = None
         self._rows: dict[BranchId, BranchRow] = {}
+        self._held: set[SyncId] = set()
+
+    def hold_disowned(self) -> None:
+        """Let syncs wait whose owners lost the rights that they run with."""
+        from livingdb.guard.sync_state import NOBODY, stop_sync_action
+
+        for sync, reason in self.pipeline.owners.lost(self.epoch).values():
+            is_two_way = sync.direction == "both"
+            state, pair = DETACHED if is_two_way else HELD, pair_in_step(self.graph, sync)
+            stop = stop_sync_action(self.graph, sync, state, reason, NOBODY, now(), pair=pair)
+            self.actions.append(stop)
+            self._held.add(sync.id)
 
     def carry_all(self) -> None:
         """Carry it as far as it goes; branches that can follow later do so."""
@@ -277,7 +303,7 @@ class _Work:
 
     def _leave_step(self) -> bool:
         """Let the branches that a single move reaches follow it later; whether they can."""
-        if len(self.first) != 1 or self.proposal.own_syncs or self.proposal.overdue:
+        if len(self.first) != 1 or self.proposal.own_syncs or self.proposal.overdue or self._held:
             return False
         (move,) = self.first
         step = self.pipeline.followers.follow_later(move)
@@ -290,14 +316,15 @@ class _Work:
     def _reach(self, move: BranchMove) -> None:
         """The syncs that a move reaches are due."""
         for sync, target in self.pipeline.lenses.reached(move):
-            if sync.id not in self.proposal.own_syncs and target not in self.moved:
+            is_apart = sync.id in self.proposal.own_syncs or sync.id in self._held
+            if not is_apart and target not in self.moved:
                 self._due.setdefault(sync.id, (sync, target))
         self._reach_views(move)
 
     def _reach_views(self, move: BranchMove) -> None:
         if self._views is None:
             return
-        reached = self._views.reached(move)
+        reached = [sync for sync in self._views.reached(move) if sync.id not in self._held]
         unseen = {sync.target for sync in reached} - set(self._rows)
         self._rows |= self.graph.branches.by_ids(sorted(unseen))
         for sync in reached:

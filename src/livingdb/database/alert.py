@@ -6,9 +6,10 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from livingdb.access.roles import EVERYTHING, Role
 from livingdb.catalog.alerts import ACKNOWLEDGED, RESOLVED, SEVERITIES, STATES, AlertRow
 from livingdb.errors import InvalidData, NotFound
-from livingdb.graph.graph import now
+from livingdb.graph.graph import Graph, now
 from livingdb.graph.snapshot_columns import to_datetime
 
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ class Alert:
 
     def _set_state(self, state: str, by: str | None, note: str) -> None:
         graph = self._database._graph
-        who = by or self._database.author
+        who = self._database._author_of(by)
+        for branch in _branches_of(graph, self._row.sync):
+            self._database._require_name(Role.MAINTAINER, branch, f"settle alert {self.id}")
         with graph.catalog.write() as connection:
             row = graph.catalog.alerts.by_id(self._row.id, connection) or self._row
             details = {**row.details, state: {"by": who, "note": note, "time": now()}}
@@ -121,3 +124,14 @@ class Alert:
 
     def __repr__(self) -> str:
         return f"<Alert {self.id} {self.state} {self.event} of {self.sync}: {self.message}>"
+
+
+def _branches_of(graph: Graph, about: str) -> list[str]:
+    """The branches that an alert is about: those that its sync writes; else the whole database."""
+    known = graph.sync_chains()
+    chains = [chain for chain in known.every if known.title(chain) == about]
+    chains += [chain for chain in known.every if any(row.name == about for row in chain)]
+    for chain in chains:
+        ends = {chain[-1].target} if chain[0].direction == "forward" else {*chain[0].sources}
+        return sorted(known.names.get(end, EVERYTHING) for end in ends)
+    return [about if graph.branches.find(about) is not None else EVERYTHING]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
+from livingdb.access.roles import Role
 from livingdb.alerts.dispatcher import Dispatcher
 from livingdb.alerts.outbox import Delivery
 from livingdb.alerts.sinks import check_severity, from_json, sinks_to_json
@@ -37,6 +38,10 @@ class Alerting(ABC):
     def _graph(self) -> Graph:
         """The graph of the open database."""
 
+    @abstractmethod
+    def _require_everywhere(self, role: Role, what: str) -> None:
+        """`Forbidden` unless who acts here has a role on the database itself."""
+
     def alerts(
         self, state: str | None = None, severity: str | None = None, sync: str | None = None
     ) -> list[Alert]:
@@ -53,11 +58,13 @@ class Alerting(ABC):
     def set_alert_sinks(self, sinks: list[Sink]) -> None:
         """Let every alert from now on go to these, if they want it; an empty list: to none."""
         values = sinks_to_json(sinks)
+        self._require_everywhere(Role.MAINTAINER, "say where alerts go")
         with self._graph.catalog.write() as connection:
             self._graph.catalog.watches.set_sinks(connection, values)
 
     def deliver_alerts(self, wait_seconds: float | None = None) -> list[Delivery]:
         """Send what is due now and wait for it, but not for longer; what was done meanwhile."""
+        self._require_everywhere(Role.MAINTAINER, "send alerts")
         self._graph  # noqa: B018 - says so if it is closed
         return self._dispatcher.deliver(wait_seconds)
 
@@ -65,6 +72,7 @@ class Alerting(ABC):
         self, name: str, what: object, alerts: object = (), severity: str = "warning"
     ) -> Watch:
         """Raise alerts when something happens; see `livingdb.alert.on_schema_change` and so on."""
+        self._require_everywhere(Role.MAINTAINER, "watch the database")
         return add_watch(self._graph, name, what, alerts, severity)
 
     def watches(self) -> list[Watch]:
@@ -73,10 +81,12 @@ class Alerting(ABC):
 
     def unwatch(self, name: str) -> None:
         """Forget a watch; its alerts stay."""
+        self._require_everywhere(Role.MAINTAINER, "watch the database")
         drop_watch(self._graph, name)
 
     def check_watches(self) -> list[Alert]:
         """Look at lag, failures and growth now, as the runner does; the alerts that it raised."""
+        self._require_everywhere(Role.MAINTAINER, "look at watches")
         graph = self._graph
         from livingdb.commit.check_watches import check_watches
 

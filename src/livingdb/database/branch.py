@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from livingdb.access.acting import acting
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.branch_movement import BranchMovement
 from livingdb.database.pictures import notebook_html
@@ -60,8 +61,14 @@ class Branch:
 
         return BranchTransaction(self._pipeline, self._graph.branch(self.name), isolation)
 
+    def _check_seen(self) -> None:
+        """`NotFound` if who acts here does not see it."""
+        if acting(self.database._whole_graph) is not None:
+            self._graph.branch(self.name)
+
     def _turn(self, rows: int) -> AbstractContextManager[None]:
         """Wait for the turn of who writes so many rows."""
+        self._check_seen()
         return self._pipeline.turns.before_reading(self.name, rows)
 
     def _write(
@@ -71,6 +78,7 @@ class Branch:
         from livingdb.commit.group_commit import SmallWrite
         from livingdb.database.transaction import check_message
 
+        self._check_seen()
         said = author or self.database.author, check_message(message)
         write = SmallWrite(operation, table, rows, *said)
         return Snapshot(self.database, self.database._group_commits.commit(self.name, write))
@@ -79,6 +87,7 @@ class Branch:
         """Rows to be put into a table, as far as they can be prepared before it is our turn."""
         from livingdb.commit.writer_turns import LARGEST_TURN_ROWS
 
+        self._check_seen()
         given = as_tabular(data)
         if given.rows > LARGEST_TURN_ROWS:
             return given

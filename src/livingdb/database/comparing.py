@@ -51,7 +51,10 @@ class MergePreview:
 class Comparing(ABC):
     """The part of a database that compares and merges."""
 
-    author: str
+    @property
+    @abstractmethod
+    def author(self) -> str:
+        """Who writes, unless a call says otherwise."""
 
     @property
     @abstractmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time as clock
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from datetime import datetime
@@ -11,9 +12,12 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
+from livingdb.access.acting import acting, as_nobody
+from livingdb.access.roles import Role
 from livingdb.alerts.dispatcher import Dispatcher
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.sql.read_queries import closed_error
+from livingdb.database.access import Access
 from livingdb.database.alerting import Alerting
 from livingdb.database.branch import Branch
 from livingdb.database.comparing import Comparing
@@ -51,7 +55,7 @@ if TYPE_CHECKING:
 __all__ = ["Database"]
 
 
-class Database(Alerting, Comparing, Tracing):
+class Database(Access, Alerting, Comparing, Tracing):
     """An open database; also a context manager that closes it.
 
     Threads may share it, and the branches, snapshots and tables that it gives: each call is as if
@@ -65,7 +69,7 @@ class Database(Alerting, Comparing, Tracing):
         trust: Sequence[str] = (),
         engine: str | None = None,
     ):
-        self.author = author
+        self._own_author = author
         self.trust = tuple(trust)
         self.engine = engine
         evaluators = Evaluators(self.trust)
@@ -75,12 +79,13 @@ class Database(Alerting, Comparing, Tracing):
         self._open_pipeline: Pipeline | None = None
         self._open_commits: GroupCommits | None = None
         self._lock = RLock()
+        self._sights = OrderedDict()
 
     def _send_alerts(self) -> None:
         self._dispatcher.wake()
 
     @property
-    def _graph(self) -> Graph:
+    def _whole_graph(self) -> Graph:
         if self._open_graph is None:
             raise closed_error()
         return self._open_graph
@@ -93,18 +98,21 @@ class Database(Alerting, Comparing, Tracing):
 
     @property
     def _pipeline(self) -> Pipeline:
-        graph = self._graph
+        graph = self._whole_graph
         with self._lock:
             if self._open_pipeline is None:
                 from livingdb.commit.pipeline import Pipeline
 
                 self._open_pipeline = Pipeline(graph, self.trust)
-            return self._open_pipeline
+            found = self._open_pipeline
+        who = acting(graph)
+        return found if who is None else found.naming_in(who.naming(found.graph))
 
     @property
     def _group_commits(self) -> GroupCommits:
         """Where threads leave small writes that are stored together."""
-        pipeline = self._pipeline
+        with as_nobody():
+            pipeline = self._pipeline
         with self._lock:
             if self._open_commits is None:
                 from livingdb.commit.group_commit import GroupCommits
@@ -142,6 +150,7 @@ class Database(Alerting, Comparing, Tracing):
     def tuning(self, value: str) -> None:
         if value not in (OBSERVE, OFF):
             raise InvalidData(f"tuning {value!r}: choose {OBSERVE!r} or {OFF!r}")
+        self._require_everywhere(Role.MAINTAINER, "change how the database is tuned")
         self._graph.observer.turn(value == OBSERVE)
 
     def close(self) -> None:
@@ -202,12 +211,15 @@ class Database(Alerting, Comparing, Tracing):
 
     def _resolve(self, ref: object) -> ResolvedRef:
         if isinstance(ref, Snapshot):
-            return ResolvedRef(ref._row, named=ref._branch)
+            graph = self._whole_graph
+            row = ref._row if acting(graph) is None else self._graph.snapshots.at(ref._row.sequence)
+            return ResolvedRef(row, named=ref._branch)
         return self._graph.resolve(ref.name if isinstance(ref, Branch) else ref)  # type: ignore[arg-type]
 
     def tag(self, name: str, ref: object) -> Snapshot:
         """Give a snapshot a name that stays."""
         check_tag(name)
+        self._require_name(Role.WRITER, name, f"make the tag {name!r}")
         row = self._resolve(ref).snapshot
         with self._graph.catalog.write() as connection:
             self._graph.branches.add_tag(connection, name, row.sequence, now())
@@ -215,6 +227,8 @@ class Database(Alerting, Comparing, Tracing):
 
     def drop_tag(self, name: str) -> None:
         """Forget a tag."""
+        if self._graph.branches.tag(name) is not None:
+            self._require_name(Role.MAINTAINER, name, f"drop the tag {name!r}")
         with self._graph.catalog.write() as connection:
             if not self._graph.branches.drop_tag(connection, name):
                 raise NotFound(f"there is no tag {name!r}")
@@ -225,9 +239,11 @@ class Database(Alerting, Comparing, Tracing):
         One in an active sync needs `detach`, and the default branch needs `force`.
         """
         row = self._graph.branch(str(name))
-        if self._graph.branches.count() == 1:
+        self._require(Role.MAINTAINER, row.name, f"drop {row.name!r}")
+        graph = self._whole_graph
+        if graph.branches.count() == 1:
             raise InvalidData(f"{name!r} is the only branch; a database has at least one")
-        drop_branch(self._graph, row, detach, force)
+        drop_branch(graph, row, detach, force)
 
     def retire(self, version: str, policy: str = "reject") -> RetiredVersion:
         """End a schema version: its neighbours in the chain stay in step with each other.
@@ -237,7 +253,19 @@ class Database(Alerting, Comparing, Tracing):
         """
         from livingdb.commit.retire import retire
 
-        return retire(self._pipeline, str(version), policy)
+        for name in self._in_step_with(str(version)):
+            self._require(Role.MAINTAINER, name, f"retire {str(version)!r}")
+        with as_nobody():
+            return retire(self._pipeline, str(version), policy)
+
+    def _in_step_with(self, name: str) -> list[str]:
+        """A branch, and those that two-way syncs join with it, by their names."""
+        from livingdb.graph.sync_groups import reached_syncs
+
+        row, graph = self._graph.branch(name), self._whole_graph
+        far = [end for _, _, end in reached_syncs(graph.syncs(row.epoch), row.id)]
+        names = graph.branches.names_of(far).values()
+        return [row.name, *(one for one in names if not is_hidden(one))]
 
     def rename_branch(self, name: str, to: str) -> Branch:
         """Give a branch another name; what follows it, reads it or was made from it goes on.
@@ -248,7 +276,9 @@ class Database(Alerting, Comparing, Tracing):
         """
         from livingdb.database.rename_branch import rename_branch
 
-        rename_branch(self._graph, str(name), str(to))
+        self._require(Role.MAINTAINER, str(name), f"rename {str(name)!r}")
+        self._require_name(Role.MAINTAINER, str(to), f"rename {str(name)!r} to {str(to)!r}")
+        rename_branch(self._whole_graph, str(name), str(to))
         return Branch(self, str(to))
 
     @property
@@ -266,6 +296,7 @@ class Database(Alerting, Comparing, Tracing):
         row = self._graph.branch(str(name))
         if is_hidden(row.name):
             raise NotFound(f"there is no branch {name!r}")
+        self._require_everywhere(Role.MAINTAINER, "choose the default branch")
         with self._graph.catalog.write() as connection:
             self._graph.catalog.set_default_branch(connection, row.id)
 
@@ -323,15 +354,22 @@ class Database(Alerting, Comparing, Tracing):
                 f"the sync {sync.name!r} is {sync.state}: {sync.reason}; "
                 f"db.sync({str(name)!r}).{how} lets it go on"
             )
-        done = refresh(self._pipeline, sync, self.author, self.engine, full)
+        target = self._graph.branches_by_ids([sync.target])[sync.target].name
+        self._require(Role.WRITER, target, f"refresh {target!r}")
+        author = self.author
+        with as_nobody():
+            done = refresh(self._pipeline, sync, author, self.engine, full)
         return Run(self, done)
 
     def propagate(self, progress: Any = None) -> list[Run]:
         """Bring everything up to date that is due; what was done."""
         from livingdb.commit import runner
 
-        done = runner.propagate(self._pipeline, self.author, self.engine, progress=progress)
-        self._end_round()
+        self._require_everywhere(Role.MAINTAINER, "run all that is due")
+        author = self.author
+        with as_nobody():
+            done = runner.propagate(self._pipeline, author, self.engine, progress=progress)
+            self._end_round()
         return [Run(self, outcome) for outcome in done]
 
     def derived_at(self, name: str, source: object) -> Snapshot:
@@ -339,17 +377,21 @@ class Database(Alerting, Comparing, Tracing):
         from livingdb.database import derive as objects
 
         row = self._resolve(source).snapshot
-        made = objects.derived_at(self._pipeline, str(name), row, self.engine)
+        objects.derived_sync(self._graph, str(name))
+        with as_nobody():
+            made = objects.derived_at(self._pipeline, str(name), row, self.engine)
         return Snapshot(self, made)
 
     # --- labels ------------------------------------------------------------------------------
 
     def label(self, column: str, label: str) -> None:
         """Say what a column is, on every branch: db.label("users.email", "pii")."""
+        self._require_everywhere(Role.MAINTAINER, "label columns")
         add_label(self._graph, column, label)
 
     def unlabel(self, column: str, label: str | None = None) -> None:
         """Take a label from a column, or all it has."""
+        self._require_everywhere(Role.MAINTAINER, "label columns")
         drop_label(self._graph, column, label)
 
     def labels(self) -> dict[str, list[str]]:
@@ -378,10 +420,12 @@ class Database(Alerting, Comparing, Tracing):
 
         It is kept in the database, and counts for whoever collects.
         """
+        self._require_everywhere(Role.READER, "read what is kept of all branches")
         return Retention.from_text(self._graph.catalog.retention())
 
     @retention.setter
     def retention(self, policy: Retention | None) -> None:
+        self._require_everywhere(Role.MAINTAINER, "say what is kept")
         text = None if policy is None else policy.to_text()
         self._graph.check_writable()
         with self._graph.catalog.write() as connection:
@@ -398,6 +442,7 @@ class Database(Alerting, Comparing, Tracing):
         """
         from livingdb.maintenance.retention.collect import collect_garbage
 
+        self._require_everywhere(Role.MAINTAINER, "collect garbage")
         policy = self.retention if keep is None else keep
         return collect_garbage(self._graph, policy, dry_run, progress=progress)
 
@@ -418,6 +463,7 @@ class Database(Alerting, Comparing, Tracing):
         """
         from livingdb.maintenance.check import check
 
+        self._require_everywhere(Role.MAINTAINER, "check the database")
         if isinstance(repair_from, (str, Path)):
             from livingdb.database.open_database import open_database
 
@@ -445,20 +491,26 @@ class Database(Alerting, Comparing, Tracing):
         from livingdb.maintenance.upkeep.jobs import JOBS, PROPAGATE
         from livingdb.maintenance.upkeep.runner import run_jobs
 
+        self._require_everywhere(Role.MAINTAINER, "look after the database")
         self._graph.check_writable()
         check_limits(seconds, bytes_per_second)
         jobs = [job for job in JOBS if propagate or job is not PROPAGATE]
-        return run_jobs(self._upkeep_work(), jobs, seconds, bytes_per_second, progress)
+        work = self._upkeep_work()
+        with as_nobody():
+            return run_jobs(work, jobs, seconds, bytes_per_second, progress)
 
     def _upkeep_work(self) -> Work:
         from livingdb.maintenance.upkeep.job import Work
 
-        return Work(self._pipeline, self._dispatcher, self.author, self.engine)
+        author = self.author
+        with as_nobody():
+            return Work(self._pipeline, self._dispatcher, author, self.engine)
 
     def status(self) -> Status:
         """What is behind, due and failed, and what would be done next; whatever is broken."""
         from livingdb.database.status import find_status
 
+        self._require_everywhere(Role.READER, "look at the state of the database")
         return find_status(self)
 
     def erase(
@@ -481,6 +533,7 @@ class Database(Alerting, Comparing, Tracing):
         """
         from livingdb.database.erase import erase
 
+        self._require_everywhere(Role.OWNER, "erase rows")
         of = self.default_branch.name if branch is None else str(branch)
         return erase(self, table, keys, reason, aggregates, texts, of, dry_run)
 
@@ -488,12 +541,14 @@ class Database(Alerting, Comparing, Tracing):
         """How many bytes and chunks there are, and how much is shared."""
         from livingdb.maintenance.storage import measure_storage
 
+        self._require_everywhere(Role.READER, "measure the database")
         return measure_storage(self._graph)
 
     def compact(self, progress: Any = None) -> Any:
         """Drain the journal, thin old trees, and write packs anew, tighter."""
         from livingdb.maintenance.compact import compact
 
+        self._require_everywhere(Role.MAINTAINER, "compact the database")
         return compact(self._graph, progress)
 
     def backup(
@@ -515,4 +570,5 @@ class Database(Alerting, Comparing, Tracing):
         from livingdb.files.url import open_files
         from livingdb.maintenance.backup.back_up import back_up
 
+        self._require_everywhere(Role.OWNER, "back the database up")
         return back_up(self._graph, open_files(str(url)), keep, verify, progress)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from livingdb.access.roles import Role
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.merge_requests import CLOSED, OPEN, STATES, MergeEventRow, MergeRequestRow
 from livingdb.database.snapshot import Snapshot
@@ -74,6 +75,8 @@ def request_merge(
     _check_text("title", title)
     _check_text("description", description)
     names = {"source": ends[0].name, "target": ends[1].name}
+    who = database._author_of(author)
+    database._require(Role.WRITER, ends[0].name, f"ask for a merge of {ends[0].name!r}")
     requests = graph.catalog.merge_requests
     with graph.catalog.write() as connection:
         for row in requests.all(OPEN):
@@ -88,7 +91,7 @@ def request_merge(
                 "target": ends[1].id,
                 "title": title or f"merge {ends[0].name} into {ends[1].name}",
                 "description": description,
-                "author": author or database.author,
+                "author": who,
                 "time": now(),
                 "details": names,
             },
@@ -122,7 +125,6 @@ def merge_rule(database: Database, branch: object) -> MergeRule:
 
 def set_merge_rule(database: Database, branch: object, approvals: int, checks: object) -> None:
     """Let a branch ask for approvals and conditions; for nothing, if none are given."""
-    from livingdb.commit.merge_request import MergeRule
     from livingdb.guard.judge import guard_of
 
     if not isinstance(approvals, int) or isinstance(approvals, bool) or approvals < 0:
@@ -133,11 +135,32 @@ def set_merge_rule(database: Database, branch: object, approvals: int, checks: o
     for one in conditions:
         if one.get("action") == "quarantine":
             raise InvalidData(f"{one['text']}: a merge is taken as a whole, no rows are set aside")
+    _write_rule(
+        database, branch, lambda rule: replace(rule, approvals=approvals, checks=conditions)
+    )
+
+
+def set_merge_only(database: Database, branch: object, merge_only: bool) -> None:
+    """Let a branch take merges only, or not."""
+    if not isinstance(merge_only, bool):
+        raise InvalidData(f"merge_only={merge_only!r}: say True or False")
+    _write_rule(database, branch, lambda rule: replace(rule, merge_only=merge_only))
+
+
+def _write_rule(
+    database: Database, branch: object, change: Callable[[MergeRule], MergeRule]
+) -> None:
+    """Change the rule of a branch: the next commit knows it."""
+    from livingdb.commit.merge_request import MergeRule
+
     graph = database._graph
     row = graph.branch(str(branch))
+    database._require(Role.OWNER, row.name, f"set the rule of {row.name!r}")
+    requests = graph.catalog.merge_requests
     with graph.catalog.write() as connection:
-        rule = MergeRule(approvals, conditions)
-        graph.catalog.merge_requests.set_rule(connection, row.id, rule.to_json())
+        rule = change(MergeRule.of(requests.rule(row.id, connection)))
+        requests.set_rule(connection, row.id, rule.to_json())
+        graph.catalog.raise_epoch(connection)
 
 
 def _check_text(what: str, given: object) -> None:
@@ -313,7 +336,7 @@ class MergeRequest:
         source, target = self._ends()
         resolved = database._resolve(target.name)
         check_write(Write(resolved.branch, target.name))
-        who = by or database.author
+        who = database._author_of(by)
         row = merging.merge(
             database._pipeline,
             source.name,
@@ -359,6 +382,13 @@ class MergeRequest:
         found = graph.branches.by_id(self._row.source)
         return "" if found is None else graph.snapshots.at(found.head).address.hex()
 
+    def _check_right(self, kind: str, who: str) -> None:
+        """To agree takes a writer of the target; to end it, who asked or a maintainer there."""
+        role = Role.WRITER if kind == _APPROVE else Role.MAINTAINER
+        if kind == _COMMENT or (kind != _APPROVE and who == self.author):
+            return
+        self._database._require(role, self.target, f"{kind} merge request {self.number}")
+
     def _add(
         self,
         kind: str,
@@ -372,6 +402,8 @@ class MergeRequest:
 
         graph = self._database._graph
         graph.check_writable()
+        who = self._database._author_of(by)
+        self._check_right(kind, who)
         requests, head = graph.catalog.merge_requests, self._source_head()
         with graph.catalog.write() as connection:
             row = requests.find(self.number, connection)
@@ -388,7 +420,7 @@ class MergeRequest:
                 "request": self.number,
                 "time": now(),
                 "kind": kind,
-                "author": by or self._database.author,
+                "author": who,
                 "text": text,
                 "head": head,
             }

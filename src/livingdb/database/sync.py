@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from livingdb.access.acting import as_nobody
+from livingdb.access.roles import Role
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.runs import RunRow
@@ -199,7 +201,9 @@ class Sync:
         """Let both branches go their own ways; what is read-only can be written from now on."""
         from livingdb.commit import resume as going_on
 
-        going_on.detach(self.database._graph, self._chain, by or self.database.author, reason)
+        database, who = self.database, self._maintainer(by, "detach")
+        with as_nobody():
+            going_on.detach(database._graph, self._chain, who, reason)
         self._reload()
 
     def resume(self, by: str | None = None) -> None:
@@ -210,9 +214,10 @@ class Sync:
         from livingdb.commit import resume as going_on
 
         database = self.database
-        who = by or database.author
+        who = self._maintainer(by, "resume")
         try:
-            going_on.resume(database._pipeline, self._chain, who, database.engine)
+            with as_nobody():
+                going_on.resume(database._pipeline, self._chain, who, database.engine)
         finally:
             self._reload()
 
@@ -221,9 +226,11 @@ class Sync:
         from livingdb.commit import resume as going_on
 
         database = self.database
-        done: bool = going_on.approve(
-            database._pipeline, self._chain, by or database.author, note, database.engine
-        )
+        who = self._maintainer(by, "approve")
+        with as_nobody():
+            done: bool = going_on.approve(
+                database._pipeline, self._chain, who, note, database.engine
+            )
         self._reload()
         return done
 
@@ -240,9 +247,9 @@ class Sync:
         from livingdb.commit import resume as going_on
 
         database = self.database
-        going_on.reattach(
-            database._pipeline, self._chain, by or database.author, on_conflict, database.engine
-        )
+        who = self._maintainer(by, "reattach")
+        with as_nobody():
+            going_on.reattach(database._pipeline, self._chain, who, on_conflict, database.engine)
         self._reload()
 
     def alter(
@@ -273,7 +280,9 @@ class Sync:
             on_break,
         )
         database = self.database
-        alter(database._pipeline, self._chain, changes, by or database.author, database.engine)
+        who = self._maintainer(by, "alter")
+        with as_nobody():
+            alter(database._pipeline, self._chain, changes, who, database.engine)
         self._reload()
 
     def realign(self, name: str) -> Outcome:
@@ -283,9 +292,20 @@ class Sync:
 
         began = perf_counter()
         database = self.database
-        made, rows = realign(database._pipeline, self._chain, database.author, name == self.target)
+        who = self._maintainer(None, "realign")
+        with as_nobody():
+            made, rows = realign(database._pipeline, self._chain, who, name == self.target)
         self._reload()
         return Outcome(name, made, "lens", "ASKED_FOR", rows, "embedded", perf_counter() - began)
+
+    def _maintainer(self, by: str | None, what: str) -> str:
+        """Who does something with it: a maintainer of all that it writes."""
+        ends = [self.target] if self.direction == "forward" else self.sources
+        if self.direction == "both":
+            ends = [*self.sources, self.target]
+        for end in ends:
+            self.database._require(Role.MAINTAINER, end, f"{what} the sync {self.name!r}")
+        return self.database._author_of(by)
 
     def _reload(self) -> None:
         known = self.database._graph.sync_chains()

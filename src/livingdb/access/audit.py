@@ -1,0 +1,41 @@
+"""What is written down of what people do, and of what they are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from livingdb.access.user import User
+from livingdb.graph.draft import Action
+from livingdb.graph.graph import Graph, now
+
+__all__ = ["DONE", "REFUSED", "entry", "note_action"]
+
+DONE, REFUSED = "done", "refused"
+
+
+def entry(
+    person: str, action: str, subject: str, outcome: str, details: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """An entry of the audit trail, as of now."""
+    return {
+        "time": now(),
+        "person": person,
+        "action": action,
+        "subject": subject,
+        "outcome": outcome,
+        "details": dict(details or {}),
+    }
+
+
+def note_action(graph: Graph, user: User, done: Sequence[tuple[str, str]]) -> Action:
+    """What a transaction does to note actions of a user and what they were about."""
+
+    def act(connection: Connection) -> None:
+        entries = [entry(user.name, action, subject, DONE) for action, subject in done]
+        if entries:
+            graph.catalog.audit.add(connection, entries)
+
+    return act

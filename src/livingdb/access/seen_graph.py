@@ -1,0 +1,139 @@
+"""A graph as one user sees it: the same graph, in which what is not seen is not there.
+
+`SeenGraph` is what the facade reads by, all of it.  `NamingGraph` is what operations propose by:
+what a user names is looked for among what that user sees, and what follows from it anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
+
+from livingdb.access.seen_rows import (
+    SeenAlerts,
+    SeenBranches,
+    SeenFormerNames,
+    SeenJobs,
+    SeenMergeRequests,
+    SeenOutbox,
+    SeenSnapshots,
+    SeenSyncs,
+    SeenWatches,
+)
+from livingdb.access.sight import Sight
+from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.chunks.address import Address
+from livingdb.graph.graph import Graph
+from livingdb.graph.refs import ResolvedRef
+from livingdb.graph.snapshot import SnapshotRecord
+
+__all__ = ["NamingGraph", "SeenGraph"]
+
+_FOLLOWING = ("clone", "derive", "propagate", "schema_change")
+"""Edges that tell of snapshots that are no parents of what they lead to."""
+_TOLD = ("changes", "rows", "taken_back")
+"""What is told of an edge that follows something that is not seen."""
+
+
+class SeenGraph(Graph):
+    """A graph of which one user sees a part."""
+
+    def __init__(self, graph: Graph, sight: Sight):
+        vars(self).update(vars(graph))
+        self.sight = sight
+        self._whole = graph
+        self._syncs, self._sync_chains = None, None
+        every = graph.catalog
+        self.branches = branches = SeenBranches(graph.branches, sight)
+        self.snapshots = SeenSnapshots(graph.snapshots, sight, self)
+        self.catalog = catalog = copy(every)
+        catalog.branches, catalog.snapshots = branches, self.snapshots
+        catalog.syncs = SeenSyncs(every.syncs, sight)
+        catalog.alerts = alerts = SeenAlerts(every.alerts, self)
+        catalog.outbox = SeenOutbox(every.outbox, alerts)
+        catalog.watches = SeenWatches(every.watches)
+        catalog.jobs = SeenJobs(every.jobs)
+        catalog.merge_requests = SeenMergeRequests(every.merge_requests, branches)
+        catalog.former_names = SeenFormerNames(every.former_names, branches)
+
+    def at_one_moment(self, seen: BranchRow | None = None) -> Graph:
+        """See `Graph.at_one_moment`."""
+        return SeenGraph(self._whole.at_one_moment(seen), self.sight)
+
+    @contextmanager
+    def in_one_transaction(self) -> Iterator[Graph]:
+        """See `Graph.in_one_transaction`."""
+        with self._whole.in_one_transaction() as graph:
+            yield SeenGraph(graph, self.sight)
+
+    def default_branch(self) -> BranchRow | None:
+        """See `Graph.default_branch`: none, if it is not seen."""
+        found = self.catalog.default_branch()
+        return None if found is None else self.branches.by_id(found)
+
+    def record(self, address: Address) -> SnapshotRecord:
+        """The snapshot with this address, without what its edge says of what is not seen."""
+        found = self._whole.record(address)
+        edge = found.edge
+        if not self._names_unseen(found):
+            return found
+        told = {name: edge.details[name] for name in _TOLD if name in edge.details}
+        if not found.parents:
+            told.pop("changes", None)
+        shown = replace(
+            edge, author="", message="", sources=self._seen_sources(found), details=told
+        )
+        return replace(found, edge=shown)
+
+    def follows_unseen(self, row: SnapshotRow) -> bool:
+        """Whether a snapshot was made from another one that is not seen."""
+        return row.kind in _FOLLOWING and self._names_unseen(self._whole.record(row.address))
+
+    def _names_unseen(self, record: SnapshotRecord) -> bool:
+        sources = record.edge.sources
+        return bool(sources) and len(self._seen_sources(record)) < len(sources)
+
+    def _seen_sources(self, record: SnapshotRecord) -> dict[str, str]:
+        """The sources of an edge that are seen."""
+        sources = record.edge.sources
+        rows = {
+            name: self._whole.snapshots.find(Address(bytes.fromhex(text)))
+            for name, text in sources.items()
+        }
+        numbers = {row.sequence for row in rows.values() if row is not None}
+        seen = self.sight.seen_numbers(numbers)
+        return {
+            name: sources[name]
+            for name, row in rows.items()
+            if row is not None and row.sequence in seen
+        }
+
+    def told_names(self) -> set[str]:
+        """The names under which something is told of that is seen: of branches and syncs."""
+        known = self.sync_chains()
+        names = {row.name for row in self.branches.all()}
+        names |= {known.title(chain) for chain in known.every}
+        return names | {row.name for chain in known.every for row in chain}
+
+
+class NamingGraph(Graph):
+    """A whole graph, in which what a user names is looked for among what that user sees."""
+
+    def __init__(self, graph: Graph, seen: SeenGraph):
+        vars(self).update(vars(graph))
+        self._seen = seen
+
+    def branch(self, name: str) -> BranchRow:
+        """See `Graph.branch`."""
+        return self._seen.branch(name)
+
+    def resolve(self, ref: str) -> ResolvedRef:
+        """See `Graph.resolve`."""
+        return self._seen.resolve(ref)
+
+    def default_branch(self) -> BranchRow | None:
+        """See `Graph.default_branch`."""
+        return self._seen.default_branch()

@@ -1,0 +1,268 @@
+"""Whether who proposes a change may make it: on every branch that it writes, and its group.
+
+A change needs its right on each branch that it moves and on all that are in two-way syncs with it.
+Rules of merge-only branches hold for the whole group.  What a one-way sync carries from there is
+the sync's own doing, which runs with the rights of who made it: see `sync_owners`.
+
+Whatever changes what people may do raises the epoch of the catalog, which every commit compares:
+so rights are those of the moment at which the change is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from livingdb.access.acting import Acting, acting, forbidden_error
+from livingdb.access.audit import note_action
+from livingdb.access.roles import Role
+from livingdb.access.user import User, read_user
+from livingdb.catalog.branches import EPOCH, BranchRow
+from livingdb.catalog.ids import BranchId
+from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import SyncRow
+from livingdb.commit.proposal import Proposal, have_same_schemas
+from livingdb.commit.sync_owners import owned_by
+from livingdb.errors import Forbidden
+from livingdb.graph.catalog_changes import (
+    CatalogChange,
+    DroppedSync,
+    NewBranch,
+    NewSync,
+    RedefinedSync,
+)
+from livingdb.graph.draft import Action, Intent
+from livingdb.graph.graph import Graph, tables_of
+from livingdb.graph.names import is_hidden
+from livingdb.graph.snapshot import overlay_tables
+from livingdb.graph.sync_groups import reached_syncs
+
+__all__ = ["MERGE_ONLY", "Rights"]
+
+MERGE_ONLY = "merge_only"
+"""What the rule of a branch says that takes nothing but merges."""
+
+
+class Rights:
+    """Looks at what people may do to the branches of a graph."""
+
+    def __init__(self, graph: Graph):
+        self._graph = graph
+        self._known: tuple[str, dict[str, User]] = "", {}
+
+    def checked(self, proposal: Proposal) -> Proposal:
+        """The proposal, if who acts here may make it: with a word of who that was.
+
+        `Forbidden` names the right that is missing.
+        """
+        who = acting(self._graph)
+        if who is None:
+            return proposal
+        user = self.user_at(_epoch(self._graph, proposal), who.user)
+        return _Check(self._graph, who, user, proposal).checked()
+
+    def check_rows(self, who: Acting, branch: BranchRow, author: str) -> Action:
+        """Whether somebody may write rows to a branch that is in no sync; what is noted of it."""
+        user = self.user_at(branch.epoch, who.user)
+        intent = Intent((), (branch,), "transaction", "", author, "", {})
+        return _Check(self._graph, who, user, Proposal([intent])).check()
+
+    def user_at(self, epoch: str, user: User) -> User:
+        """A user with what is granted to it at an epoch; `Forbidden` if it is none any more."""
+        if not user.id:
+            return user
+        if self._known[0] != epoch:
+            self._known = epoch, {}
+        known = self._known[1]
+        if user.id not in known:
+            person = self._graph.catalog.people.by_id(user.id)
+            if person is None:
+                raise Forbidden(f"{user.name} is no user any more")
+            known[user.id] = read_user(self._graph.catalog, person)
+        return known[user.id]
+
+
+def _epoch(graph: Graph, proposal: Proposal) -> str:
+    """The epoch in which the branches of a proposal were seen, or the one that is now."""
+    rows = [branch for intent in proposal.snapshots for branch in intent.moves]
+    rows += [move.branch for move in proposal.moves]
+    return rows[0].epoch if rows else graph.catalog.meta(EPOCH) or ""
+
+
+@dataclass(frozen=True)
+class _Write:
+    """A branch that is written: which role that takes, and whether it is a merge."""
+
+    branch: BranchRow
+    role: Role
+    what: str
+    action: str
+    is_merge: bool = False
+    request: bool = False
+
+
+class _Check:
+    """One proposal of one user."""
+
+    def __init__(self, graph: Graph, who: Acting, user: User, proposal: Proposal):
+        self._graph = graph
+        self._who = who
+        self._user = user
+        self._proposal = proposal
+
+    def checked(self) -> Proposal:
+        """The proposal, whose syncs are owned by who proposes it, and which is noted."""
+        note = self.check()
+        changes = [owned_by(change, self._user) for change in self._proposal.changes]
+        return replace(self._proposal, changes=changes, actions=[*self._proposal.actions, note])
+
+    def check(self) -> Action:
+        """`Forbidden` if the user may not make it; what is noted of it."""
+        self._check_author()
+        done: list[tuple[str, str]] = []
+        for write in self._writes():
+            self._check_write(write)
+            done.append((write.action, write.branch.name))
+        for change in self._proposal.changes:
+            self._check_change(change)
+            if isinstance(change, NewBranch):
+                done.append(("make branch", change.name))
+        return note_action(self._graph, self._user, done)
+
+    def _check_author(self) -> None:
+        """Who acts is the author of the last snapshot, which is what is asked for."""
+        authors = [one.author for one in self._proposal.snapshots[-1:]]
+        authors += [c.author for c in self._proposal.changes if isinstance(c, NewBranch)]
+        for author in authors:
+            if author and author != self._user.name:
+                raise Forbidden(
+                    f"{self._user.name} may not commit as {author!r}: the author is who acts"
+                )
+
+    # --- branches that move ------------------------------------------------------------------
+
+    def _writes(self) -> Iterator[_Write]:
+        """What is written directly."""
+        intents = [draft.intent for draft in self._proposal.drafted]
+        intents += list(self._proposal.snapshots)
+        before: Intent | None = None
+        for intent in intents:
+            role = self._role_of(intent, before)
+            before = intent
+            is_merge, is_asked = intent.kind == "merge", "request" in intent.details
+            for branch in intent.moves:
+                what = _WORDS.get(intent.kind, "write")
+                yield _Write(
+                    branch, role, f"{what} {branch.name!r}", intent.kind, is_merge, is_asked
+                )
+        for move in self._proposal.moves:
+            is_merge = move.operation == "merge"
+            role = Role.MAINTAINER
+            if is_merge and self._is_same(self._graph.snapshots.at(move.branch.head), move.to):
+                role = Role.WRITER
+            what = f"{'merge into' if is_merge else move.operation} {move.branch.name!r}"
+            yield _Write(move.branch, role, what, move.operation, is_merge)
+
+    def _role_of(self, intent: Intent, before: Intent | None) -> Role:
+        """Rows take a writer; whatever makes, drops or changes tables takes a maintainer."""
+        if intent.kind not in ("transaction", "merge"):
+            return Role.MAINTAINER
+        if intent.on_previous and before is not None:
+            return (
+                Role.WRITER if set(intent.tables) <= set(before.tables) else self._by_tables(intent)
+            )
+        return self._by_tables(intent)
+
+    def _by_tables(self, intent: Intent) -> Role:
+        if not intent.parents:
+            return Role.WRITER
+        held = tables_of(self._graph, intent.parents[0])
+        same = have_same_schemas(held, overlay_tables(held, intent.tables))
+        return Role.WRITER if same else Role.MAINTAINER
+
+    def _is_same(self, before: SnapshotRow, after: SnapshotRow) -> bool:
+        return have_same_schemas(tables_of(self._graph, before), tables_of(self._graph, after))
+
+    def _check_write(self, write: _Write) -> None:
+        for branch in self._group(write.branch):
+            if is_hidden(branch.name):
+                continue
+            rule = self._graph.catalog.merge_requests.rule(branch.id)
+            role = write.role
+            if rule.get(MERGE_ONLY):
+                if not write.is_merge:
+                    raise Forbidden(
+                        f"{self._user.name} may not {write.what}: {branch.name!r} takes merges "
+                        "only; write to a branch of your own, and db.request_merge(…)"
+                    )
+                role = max(role, Role.MAINTAINER)
+            if (
+                write.is_merge
+                and not write.request
+                and (rule.get("approvals") or rule.get("checks"))
+            ):
+                raise Forbidden(
+                    f"{self._user.name} may not {write.what}: merges into {branch.name!r} are "
+                    "asked for first: db.request_merge(…)"
+                )
+            self._require(role, branch, write.what)
+
+    def _group(self, branch: BranchRow) -> list[BranchRow]:
+        """A branch and those that two-way syncs let follow it."""
+        syncs = self._graph.syncs(branch.epoch)
+        far = [end for _, _, end in reached_syncs(syncs, branch.id)]
+        return [branch, *self._graph.branches.by_ids(far).values()]
+
+    def _require(self, role: Role, branch: BranchRow, what: str) -> None:
+        if self._user.may(role, branch.name):
+            return
+        if self._who.sight.sees(branch):
+            raise forbidden_error(self._user, what, role, branch.name)
+        # It is there for nobody who does not see it; what it is called is not told.
+        where = "a branch that is in step with it"
+        raise Forbidden(
+            f"{self._user.name} may not {what}: that takes the role {role.word} on {where}, too"
+        )
+
+    # --- branches and syncs ------------------------------------------------------------------
+
+    def _check_change(self, change: CatalogChange) -> None:
+        if isinstance(change, NewBranch) and not is_hidden(change.name):
+            if not self._user.may(Role.WRITER, change.name):
+                raise forbidden_error(
+                    self._user, f"make the branch {change.name!r}", Role.WRITER, change.name
+                )
+        elif isinstance(change, NewSync | RedefinedSync):
+            self._check_sync(change.row)
+        elif isinstance(change, DroppedSync):
+            for row in self._graph.catalog.syncs.by_ids([change.id]):
+                self._check_sync(row)
+
+    def _check_sync(self, row: SyncRow) -> None:
+        """A sync takes a maintainer of what it writes, who reads all that it comes from."""
+        names = self._names_of({*row.sources, row.target})
+        written = names.keys() if row.direction == "both" else row.written_branches
+        for end, name in names.items():
+            if is_hidden(name):
+                continue
+            what = f"sync {' + '.join(names.get(one, '?') for one in row.sources)} with {name!r}"
+            if end in written and not self._user.may(Role.MAINTAINER, name):
+                raise forbidden_error(self._user, what, Role.MAINTAINER, name)
+
+    def _names_of(self, ids: set[BranchId]) -> Mapping[BranchId, str]:
+        new = {c.id: c.name for c in self._proposal.changes if isinstance(c, NewBranch)}
+        return {
+            **self._graph.branches.names_of(ids - new.keys()),
+            **{one: name for one, name in new.items() if one in ids},
+        }
+
+
+_WORDS = {
+    "transaction": "write to",
+    "merge": "merge into",
+    "schema_change": "change the schema of",
+    "derive": "define",
+    "clone": "make",
+    "propagate": "bring up to date",
+}
+"""What an edge of each kind does to a branch."""

@@ -1,0 +1,128 @@
+"""What a database offers for people: who they are, acting as one of them, rules of branches."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import RLock
+from typing import TYPE_CHECKING, cast
+
+from livingdb.access.acting import Acting, acting, is_checked
+from livingdb.access.roles import Role
+from livingdb.access.sight import Sight
+from livingdb.access.user import User, read_user
+from livingdb.errors import Forbidden
+from livingdb.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from livingdb.database.database import Database
+    from livingdb.database.people import People
+
+__all__ = ["Access"]
+
+_KEPT_SIGHTS = 64
+
+
+class Access(ABC):
+    """The part of a database that knows who is asking."""
+
+    _own_author: str
+    _sights: OrderedDict[User, Sight]
+    _lock: RLock
+
+    @property
+    @abstractmethod
+    def _whole_graph(self) -> Graph:
+        """The graph of the open database, whoever asks."""
+
+    @property
+    def _graph(self) -> Graph:
+        """The graph as far as who asks sees it."""
+        graph = self._whole_graph
+        who = acting(graph)
+        return graph if who is None else who.seen(graph)
+
+    @property
+    def people(self) -> People:
+        """Who may use the database through a server, and for what."""
+        from livingdb.database.people import People
+
+        return People(cast("Database", self))
+
+    @property
+    def author(self) -> str:
+        """Who writes, unless a call says otherwise: who acts here, or else who opened it."""
+        who = acting(self._whole_graph)
+        return self._own_author if who is None else who.user.name
+
+    @contextmanager
+    def acting_as(self, user: User | str) -> Iterator[User]:
+        """Let all that is done inside, in this thread, be what a user may do and see.
+
+        What the user does not see is `NotFound`; what it may not do is `Forbidden`, which names
+        the right.  What it commits is its own.  Rights are those of the moment it begins, and a
+        commit looks at them once more.  A thread that is started inside has to be given a copy of
+        the context.
+        """
+        with is_checked(Acting(self._sight_of(self._user_now(user)))):
+            yield user if isinstance(user, User) else self.people.find(user)
+
+    def _user_now(self, user: User | str) -> User:
+        """A user as it is now; one that only this process vouches for is as it is given."""
+        if isinstance(user, User) and not user.id:
+            return user
+        people = self._whole_graph.catalog.people
+        person = people.named(user) if isinstance(user, str) else people.by_id(user.id)
+        if person is None:
+            raise Forbidden(f"{user} is no user of this database")
+        return read_user(self._whole_graph.catalog, person)
+
+    def _sight_of(self, user: User) -> Sight:
+        """What a user sees; what was found out before is remembered."""
+        graph = self._whole_graph
+        with self._lock:
+            found = self._sights.pop(user, None)
+            if found is None or found.graph is not graph:
+                found = Sight(graph, user)
+            self._sights[user] = found
+            while len(self._sights) > _KEPT_SIGHTS:
+                self._sights.popitem(last=False)
+        return found
+
+    def protect(self, branch: object, merge_only: bool = True) -> None:
+        """Let a branch take merges only, by its maintainers, or writes as any other again.
+
+        It holds for whoever acts as a user, and for all that two-way syncs join with it.
+        """
+        from livingdb.database.merge_request import set_merge_only
+
+        set_merge_only(cast("Database", self), branch, merge_only)
+
+    # --- checks ------------------------------------------------------------------------------
+
+    def _require(self, role: Role, branch: str, what: str) -> None:
+        """`Forbidden` unless who acts here has a role on a branch that it sees."""
+        who = acting(self._whole_graph)
+        if who is not None:
+            who.require(role, branch, what)
+
+    def _require_name(self, role: Role, name: str, what: str) -> None:
+        """The same of a name that need not be there."""
+        who = acting(self._whole_graph)
+        if who is not None:
+            who.require_name(role, name, what)
+
+    def _require_everywhere(self, role: Role, what: str) -> None:
+        """`Forbidden` unless who acts here has a role on the database itself."""
+        who = acting(self._whole_graph)
+        if who is not None:
+            who.require_everywhere(role, what)
+
+    def _author_of(self, given: str | None) -> str:
+        """Who says or does something: who is named, if that is who acts here."""
+        who = acting(self._whole_graph)
+        if who is not None and given and given != who.user.name:
+            raise Forbidden(f"{who.user.name} may not speak as {given!r}: the author is who acts")
+        return given or self.author
