@@ -17,6 +17,10 @@ def mcp(
     agent: Annotated[
         str, typer.Option("--agent", help="What the agent is called: the author of its commits.")
     ] = "agent",
+    user: Annotated[
+        str | None,
+        typer.Option("--user", help="With whose rights.  [default: it reads everything]"),
+    ] = None,
     session: Annotated[
         str | None,
         typer.Option(
@@ -43,7 +47,7 @@ def mcp(
     \b
     Example:
       livingdb mcp --db shop.ldb
-      livingdb mcp --db shop.ldb --agent tidy --session names --branch dev
+      livingdb mcp --db shop.ldb --user ann --agent tidy --session names --branch dev
     """
     settings = Settings.of(context)
     place = settings.database_url()
@@ -61,5 +65,7 @@ def mcp(
 
     with livingdb.open(place, trust=(), engine=engine.value, memory_limit=memory) as db:
         limits = Limits(rows=rows, seconds=seconds)
-        agent_session = AgentSession(db, agent, session, home=settings.branch, limits=limits)
+        agent_session = AgentSession(
+            db, agent, session, person=user, home=settings.branch, limits=limits
+        )
         agent_server(agent_session).run("stdio")

@@ -10,8 +10,9 @@ from typing import Any
 
 from mcp.server.mcpserver.exceptions import ToolError
 
+from livingdb.access.audit import DONE, REFUSED
 from livingdb.engines.embedded.interruption import interruptible
-from livingdb.errors import LimitExceeded, LivingDBError
+from livingdb.errors import LimitExceeded, LivingDBError, Refused
 from livingdb.server.mcp.answers import answer_text, cut_text
 from livingdb.server.mcp.session import AgentSession
 
@@ -20,6 +21,12 @@ __all__ = ["Answer", "Calls"]
 Answer = Mapping[str, Any]
 """What a tool has to tell, by name; what is empty is left out."""
 
+FAILED = "failed"
+_NAMES = (
+    *("table", "view", "ref", "source", "before", "after", "into", "snapshot", "number"),
+    *("operation", "on_conflict"),
+)
+"""Arguments that are written down as they are; of others it is how many values they have."""
 _ERROR_CHARACTERS = 2_000
 _NEXT = {
     "not_found": "look with list_branches, list_tables or describe_table at what there is",
@@ -67,11 +74,26 @@ class Calls:
 
     def run(self, name: str, arguments: Mapping[str, Any], act: Callable[[], Answer]) -> Answer:
         """What a call answers; `ToolError` with the code of the error and what to do next."""
-        seconds = self._session.limits.seconds
-        if not self._turns.acquire(timeout=seconds):
-            raise ToolError(self._told(LimitExceeded("too many calls of this session run already")))
+        outcome, details = DONE, _noted(arguments)
         try:
-            with interruptible() as interruption:
+            return self._act(act)
+        except LivingDBError as error:
+            outcome = REFUSED if isinstance(error, Refused) else FAILED
+            details["error"] = error.code
+            raise ToolError(self._told(error)) from None
+        except Exception:
+            outcome = FAILED
+            raise
+        finally:
+            self._record(name, outcome, details)
+
+    def _act(self, act: Callable[[], Answer]) -> Answer:
+        """Do it as the agent, in its turn and in time."""
+        session, seconds = self._session, self._session.limits.seconds
+        if not self._turns.acquire(timeout=seconds):
+            raise LimitExceeded("too many calls of this session run already")
+        try:
+            with interruptible() as interruption, session.database.acting_as(session.identity()):
                 said = f"this takes longer than the {seconds:g} s that a call may take"
                 timer = Timer(seconds, interruption.stop, [said])
                 timer.daemon = True
@@ -80,10 +102,17 @@ class Calls:
                     return act()
                 finally:
                     timer.cancel()
-        except LivingDBError as error:
-            raise ToolError(self._told(error)) from None
         finally:
             self._turns.release()
+
+    def _record(self, name: str, outcome: str, details: Mapping[str, Any]) -> None:
+        """Write the call down, without the values that were asked for or written."""
+        session = self._session
+        if session.database.read_only is None:
+            people = session.database.people
+            people.record(
+                f"mcp {name}", session.branch_name, outcome, details, person=session.author
+            )
 
     def _told(self, error: LivingDBError) -> str:
         """An error in words that name no file: its code, what was wrong, and what to do next."""
@@ -92,3 +121,10 @@ class Calls:
         text = cut_text(text, _ERROR_CHARACTERS, "the rest is left out")
         instead = _NEXT.get(error.code)
         return f"[{error.code}] {text}" + ("" if instead is None else f"\nNext: {instead}.")
+
+
+def _noted(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What is written down of a call: the names in it, and never a value of a row."""
+    names = {name: str(arguments[name])[:200] for name in _NAMES if arguments.get(name) is not None}
+    lists = {name: len(value) for name, value in arguments.items() if isinstance(value, list)}
+    return {**names, **{name: count for name, count in lists.items() if name != "key"}}

@@ -7,6 +7,8 @@ import secrets
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from livingdb.access.roles import EVERYTHING, Role
+from livingdb.access.user import Grant, User
 from livingdb.errors import Forbidden, InvalidName, NotFound, RuleViolation
 from livingdb.server.mcp.limits import Limits
 
@@ -25,7 +27,8 @@ class AgentSession:
     """What the calls of one client have in common.
 
     The branch is made when it is first written, or when the agent says what it begins with.  A
-    session that is named goes on where it was, if the same agent began it.
+    session that is named goes on where it was, if the same agent began it.  `person` is the user
+    with whose rights it reads, and makes its branch; without one it reads everything.
     """
 
     def __init__(
@@ -34,16 +37,22 @@ class AgentSession:
         agent: str = "agent",
         session: str | None = None,
         *,
+        person: str | None = None,
         home: str | None = None,
         limits: Limits | None = None,
     ):
         self.database = database
         self.agent = _check("agent", agent)
         self.name = secrets.token_hex(4) if session is None else _check("session", session)
+        self.person = None if person is None else database.people.find(person).name
         self.limits = limits or Limits()
-        self.home = database.default_branch.name if home is None else database.branch(home).name
-        """The branch that is meant where the agent names none and has none of its own."""
+        self._home = None if home is None else database.branch(home).name
         self._lock = Lock()
+
+    @property
+    def home(self) -> str:
+        """The branch that is meant where the agent names none and has none of its own."""
+        return self.database.default_branch.name if self._home is None else self._home
 
     @property
     def branch_name(self) -> str:
@@ -53,7 +62,23 @@ class AgentSession:
     @property
     def author(self) -> str:
         """Who has made what the agent commits."""
-        return self.agent
+        return self.agent if self.person is None else f"{self.agent} (for {self.person})"
+
+    def identity(self) -> User:
+        """As whom the agent acts now: it reads what its person may read, and writes its branch.
+
+        It may do no more with that than the person may: without a person, all but drop it.
+        """
+        own, reader = self.branch_name, Role.READER.word
+        if self.person is None:
+            everything = Grant(reader, EVERYTHING)
+            return User(self.author, (everything, Grant(Role.MAINTAINER.word, own)))
+        person = self.database.people.find(self.person)
+        grants = [Grant(reader, one.branches) for one in person.grants]
+        role = person.role_on(own)
+        if role is not None:
+            grants.append(Grant(min(role, Role.MAINTAINER).word, own))
+        return User(self.author, tuple(grants), objects=person.objects)
 
     def find_branch(self) -> Branch | None:
         """The agent's branch; None if it was not made yet.
