@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
-from livingdb.access.acting import acting, as_nobody
+from livingdb.access.acting import as_nobody
 from livingdb.access.roles import Role
 from livingdb.alerts.dispatcher import Dispatcher
 from livingdb.catalog.snapshots import SnapshotRow
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from livingdb.maintenance.upkeep.runner import UpkeepReport
     from livingdb.render.picture import SnapshotGraph
     from livingdb.sql.parameters import Parameters
+    from livingdb.sql.query_plan import QueryPlan
     from livingdb.sql.result import Result
     from livingdb.sql.scope import Scope
 
@@ -104,9 +105,7 @@ class Database(Access, Alerting, Comparing, Tracing):
                 from livingdb.commit.pipeline import Pipeline
 
                 self._open_pipeline = Pipeline(graph, self.trust)
-            found = self._open_pipeline
-        who = acting(graph)
-        return found if who is None else found.naming_in(who.naming(found.graph))
+            return self._open_pipeline.for_who_acts()
 
     @property
     def _group_commits(self) -> GroupCommits:
@@ -211,9 +210,7 @@ class Database(Access, Alerting, Comparing, Tracing):
 
     def _resolve(self, ref: object) -> ResolvedRef:
         if isinstance(ref, Snapshot):
-            graph = self._whole_graph
-            row = ref._row if acting(graph) is None else self._graph.snapshots.at(ref._row.sequence)
-            return ResolvedRef(row, named=ref._branch)
+            return ResolvedRef(self._seen_row(ref._row), named=ref._branch)
         return self._graph.resolve(ref.name if isinstance(ref, Branch) else ref)  # type: ignore[arg-type]
 
     def tag(self, name: str, ref: object) -> Snapshot:
@@ -240,10 +237,10 @@ class Database(Access, Alerting, Comparing, Tracing):
         """
         row = self._graph.branch(str(name))
         self._require(Role.MAINTAINER, row.name, f"drop {row.name!r}")
-        graph = self._whole_graph
+        graph = self._pipeline.graph
         if graph.branches.count() == 1:
             raise InvalidData(f"{name!r} is the only branch; a database has at least one")
-        drop_branch(graph, row, detach, force)
+        drop_branch(graph, graph.branch(row.name), detach, force)
 
     def retire(self, version: str, policy: str = "reject") -> RetiredVersion:
         """End a schema version: its neighbours in the chain stay in step with each other.
@@ -307,20 +304,21 @@ class Database(Access, Alerting, Comparing, Tracing):
         return Branch(self, name)
 
     def _execute(
-        self,
-        scope: Scope,
-        text: str,
-        parameters: Parameters,
-        engine: str | None = None,
-        limit: int | None = None,
+        self, scope: Scope, text: str, parameters: Parameters, engine: str | None = None
     ) -> Result:
         from livingdb.sql.statement import execute, statement_kind
 
         began = clock.perf_counter()
-        chosen = self.engine if engine is None else engine
-        found = execute(scope, text, parameters, chosen, limit)
+        found = execute(scope, text, parameters, self.engine if engine is None else engine)
         self._graph.observer.note_statement(statement_kind(text), clock.perf_counter() - began)
         return found
+
+    def _plan(
+        self, scope: Scope, text: str, parameters: Parameters, engine: str | None = None
+    ) -> QueryPlan | None:
+        from livingdb.sql.statement import plan_query
+
+        return plan_query(scope, text, parameters, self.engine if engine is None else engine)
 
     # --- syncs -------------------------------------------------------------------------------
 
@@ -396,7 +394,16 @@ class Database(Access, Alerting, Comparing, Tracing):
 
     def labels(self) -> dict[str, list[str]]:
         """The columns that have labels, as 'table.column', and which."""
-        return labels(self._graph)
+        found = labels(self._graph)
+        return {name: found[name] for name in found if self._sees_column(name)}
+
+    def _sees_column(self, name: str) -> bool:
+        """Whether who asks sees a table that has a column, 'table.column', on some branch."""
+        graph, table = self._graph, name.rpartition(".")[0]
+        if graph is self._whole_graph:
+            return True
+        heads = graph.snapshots.get_many({row.head for row in graph.branches.all()})
+        return any(table in graph.tables(head) for head in heads.values())
 
     # --- pictures ----------------------------------------------------------------------------
 

@@ -6,12 +6,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.pictures import notebook_html
 from livingdb.database.table import Table
 from livingdb.errors import NotFound
+from livingdb.graph import ancestry as history
 from livingdb.graph.edge_ends import source_names
 from livingdb.graph.graph import missing_table_error
 from livingdb.graph.names import is_hidden
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from livingdb.database.sql_scope import SnapshotScope
     from livingdb.graph.graph import Graph
     from livingdb.sql.parameters import Parameters
+    from livingdb.sql.query_plan import QueryPlan
     from livingdb.sql.result import Result
 
 __all__ = ["Snapshot"]
@@ -42,7 +45,7 @@ class Snapshot:
         branch: str | None = None,
     ):
         self.database = database
-        self._row = row
+        self._row = database._seen_row(row)
         self._lifted = lifted
         """Its tables in another schema, if they are to be seen in one."""
         self._branch = branch
@@ -93,6 +96,11 @@ class Snapshot:
         """The snapshots it was made from beside its parents, by the branches' names of now."""
         return source_names(self._graph.catalog, self.edge)
 
+    def log(self, limit: int | None = None) -> list[Snapshot]:
+        """This snapshot and its ancestors, newest first."""
+        rows = history.log(self._graph.snapshots, self._row)
+        return [Snapshot(self.database, row) for row in islice(rows, limit)]
+
     def artifact(self) -> bytes | dict[str, bytes]:
         """What a model's function made: bytes, or its files by path."""
         from livingdb.derivation import named_functions as functions
@@ -123,19 +131,15 @@ class Snapshot:
             raise missing_table_error(name, {n: v.address for n, v in self._lifted.items()})
         return Table(graph, name, self._lifted[name])
 
-    def sql(
-        self,
-        text: str,
-        parameters: Parameters = None,
-        *,
-        engine: str | None = None,
-        limit: int | None = None,
-    ) -> Result:
-        """The answer of a query over its tables, and over views as they were then.
+    def sql(self, text: str, parameters: Parameters = None, *, engine: str | None = None) -> Result:
+        """The answer of a query over its tables, and over views as they were then."""
+        return self.database._execute(self._scope(), text, parameters, engine)
 
-        With a `limit`, so many of its first rows, and no more of it is computed than they need.
-        """
-        return self.database._execute(self._scope(), text, parameters, engine, limit)
+    def plan(
+        self, text: str, parameters: Parameters = None, *, engine: str | None = None
+    ) -> QueryPlan | None:
+        """A query over its tables, to be computed later; None if the statement is no query."""
+        return self.database._plan(self._scope(), text, parameters, engine)
 
     def _scope(self) -> SnapshotScope:
         from livingdb.database.sql_scope import SnapshotScope

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from livingdb.database.database import Database
     from livingdb.database.transaction import Transaction
     from livingdb.sql.parameters import Parameters
+    from livingdb.sql.query_plan import QueryPlan
 
 __all__ = ["SqlSession"]
 
@@ -62,6 +63,10 @@ class SqlSession:
         if self._open is not None:
             return self._open.sql(text, parameters)
         return self.branch.sql(text, parameters, message=message)
+
+    def plan(self, text: str, parameters: Parameters = None) -> QueryPlan | None:
+        """A query over what there is now, to be computed later; None if it is no query."""
+        return (self._open or self.branch).plan(text, parameters)
 
     def close(self) -> None:
         """Let go of what was not committed."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from livingdb.chunks.address import Address
     from livingdb.database.branch import Branch
     from livingdb.sql.parameters import Parameters
+    from livingdb.sql.query_plan import QueryPlan
     from livingdb.sql.result import Result
     from livingdb.tables.rows import RowSet
     from livingdb.tables.schema import GeneratedLike, SchemaLike, UniqueLike
@@ -70,7 +71,14 @@ class Transaction:
     """
 
     def __init__(
-        self, branch: Branch, message: str | None, author: str, isolation: str, operation: str = ""
+        self,
+        branch: Branch,
+        message: str | None,
+        author: str,
+        isolation: str,
+        operation: str = "",
+        *,
+        at: object = None,
     ):
         self.branch = branch
         self.snapshot: Snapshot | None = None
@@ -78,7 +86,7 @@ class Transaction:
         self._operations: list[str] = [operation] if operation else []
         self._batch: tuple[str, int] | None = None
         self._turn = RLock()
-        self._work: BranchTransaction | None = branch._begin(isolation)
+        self._work: BranchTransaction | None = branch._begin(isolation, at)
 
     @property
     def work(self) -> BranchTransaction:
@@ -135,6 +143,15 @@ class Transaction:
         is_embedded = self.branch.database.engine == "embedded"
         usual = "embedded" if is_embedded else None
         return execute(TransactionScope(self), text, parameters, engine or usual)
+
+    @_in_turn
+    def plan(
+        self, text: str, parameters: Parameters = None, engine: str | None = None
+    ) -> QueryPlan | None:
+        """A query over what it sees now, to be computed later; None if it is no query."""
+        from livingdb.database.sql_scope import TransactionScope
+
+        return self.branch.database._plan(TransactionScope(self), text, parameters, engine)
 
     # --- writing -----------------------------------------------------------------------------
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from livingdb.dbapi import errors
 from livingdb.dbapi.errors import InterfaceError, translated_errors
-from livingdb.errors import ReadOnlyBranch
+from livingdb.errors import ReadOnlyBranch, RuleViolation
 
 if TYPE_CHECKING:
     from livingdb.database.database import Database
@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from livingdb.database.transaction import Transaction
     from livingdb.dbapi.cursor import Cursor
     from livingdb.sql.parameters import Parameters
+    from livingdb.sql.query_plan import QueryPlan
     from livingdb.sql.result import Result
     from livingdb.tables.schema import TableSchema
 
 __all__ = ["Connection", "connect"]
+
+Answer = TypeVar("Answer")
 
 _ISOLATIONS = ("snapshot", "serializable")
 
@@ -183,13 +186,27 @@ class Connection:
 
     def run(self, statement: str, parameters: Parameters) -> Result:
         """Run a statement, in the transaction that is open or to be opened."""
+        with self._statement(statement) as session:
+            return session.execute(statement, parameters)
+
+    def plan(self, statement: str, parameters: Parameters = None) -> QueryPlan | None:
+        """A query, to be computed later, in the transaction that is open or to be opened.
+
+        None if the statement is no query: nothing was done yet.
+        """
+        with self._statement(statement) as session:
+            return session.plan(statement, parameters)
+
+    @contextmanager
+    def _statement(self, statement: str) -> Iterator[SqlSession]:
+        """The session for one statement, with a transaction if it is to be run in one."""
         with self._turn, translated_errors(statement):
             session = self._open_session
-            if not self._begins(statement):
-                return session.execute(statement, parameters)
-            begun = None if session.is_open else self._begin(session)
+            begun = None
+            if self._begins(statement) and not session.is_open:
+                begun = self._begin(session)
             try:
-                return session.execute(statement, parameters)
+                yield session
             except BaseException:
                 if begun is not None and begun.work.is_empty:
                     session.close()  # nothing was asked of it
@@ -204,14 +221,29 @@ class Connection:
 
     def run_insert(self, table: str, data: object) -> int:
         """Insert many rows in one go, in the transaction that is open or to be opened."""
+        return self.write(
+            f"INSERT INTO {table}", lambda transaction: transaction.insert(table, data)
+        )
+
+    def write(self, message: str, act: Callable[[Transaction], Answer]) -> Answer:
+        """Do something with the transaction that is open or to be opened."""
         with self._turn, translated_errors():
             session = self._open_session
             if session.transaction is not None:
-                return session.transaction.insert(table, data)
+                return act(session.transaction)
             if self._autocommit:
-                with session.branch.transaction(f"INSERT INTO {table}") as transaction:
-                    return transaction.insert(table, data)
-            return session.begin(self._isolation).insert(table, data)
+                with session.branch.transaction(message) as transaction:
+                    return act(transaction)
+            return act(session.begin(self._isolation))
+
+    def end_reading(self) -> None:
+        """End a transaction that only read, for what is no part of one; refused if rows wait."""
+        with self._turn, translated_errors():
+            self._end_empty("")
+            if self._open_session.is_open:
+                raise RuleViolation(
+                    "a schema change is no part of a transaction: COMMIT or ROLLBACK ends this one"
+                )
 
     @contextmanager
     def one_transaction(self) -> Iterator[None]:

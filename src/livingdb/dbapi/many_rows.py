@@ -11,7 +11,15 @@ from sqlglot import exp
 from livingdb.sql.database_statements import parse_database_statement
 from livingdb.sql.parse import is_definition, parse_statement
 
-__all__ = ["ManyRows", "insert_columns"]
+__all__ = ["InsertTarget", "ManyRows", "insert_columns", "insert_target"]
+
+
+@dataclass(frozen=True)
+class InsertTarget:
+    """The table of an INSERT, and for each of its columns the name of the parameter it takes."""
+
+    table: str
+    columns: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -28,12 +36,10 @@ def insert_columns(statement: str, given: Sequence[Any]) -> ManyRows | None:
     Only what says plainly which column takes which parameter is taken apart; what is wrong with the
     others is said when they are run.
     """
-    if len(given) < 2 or parse_database_statement(statement) or is_definition(statement):
+    target = insert_target(statement) if len(given) > 1 else None
+    if target is None:
         return None
-    names = _named_values(parse_statement(statement))
-    if names is None:
-        return None
-    table, columns = names
+    table, columns = target.table, target.columns
     if all(name.isdecimal() for name in columns.values()):
         if any(isinstance(row, Mapping) or len(row) != len(columns) for row in given):
             return None
@@ -48,8 +54,11 @@ def insert_columns(statement: str, given: Sequence[Any]) -> ManyRows | None:
     )
 
 
-def _named_values(tree: exp.Expr) -> tuple[str, dict[str, str]] | None:
-    """The table of an INSERT, and for each column the name of its parameter."""
+def insert_target(statement: str) -> InsertTarget | None:
+    """What an INSERT of parameters alone says; None if it is another statement."""
+    if parse_database_statement(statement) or is_definition(statement):
+        return None
+    tree = parse_statement(statement)
     if not isinstance(tree, exp.Insert) or set(_said(tree)) - {"this", "expression"}:
         return None
     target, values = tree.this, tree.expression
@@ -70,7 +79,8 @@ def _named_values(tree: exp.Expr) -> tuple[str, dict[str, str]] | None:
     names = [column.name for column in target.expressions]
     if not is_plain or len(items) != len(names) or len(set(names)) != len(names):
         return None
-    return table.name, {name: str(item.this) for name, item in zip(names, items, strict=True)}
+    places = {name: str(item.this) for name, item in zip(names, items, strict=True)}
+    return InsertTarget(table.name, places)
 
 
 def _said(node: exp.Expr) -> list[str]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.engines.portable.portability import PortableQuery, check_portability
+from livingdb.engines.row_stream import RowStream
 from livingdb.engines.tree_parts import TreeParts
 from livingdb.engines.value_ranges import Ranges
 from livingdb.engines.written_query import WrittenQuery
@@ -72,8 +73,7 @@ class Request:
     """A query in Spark's dialect, whose tables are the names of its sources.
 
     `trust` names functions that it may call although they are not on the list.  `written` finds
-    the text that its user wrote, if it is the query of one: what Spark is sent.  `limit` is how
-    many rows of the answer are wanted, at most.
+    the text that its user wrote, if it is the query of one: what Spark is sent.
     """
 
     query: exp.Query
@@ -81,7 +81,6 @@ class Request:
     parameters: Mapping[str, object] = field(default_factory=dict)
     trust: Sequence[str] = ()
     written: Callable[[], WrittenQuery] | None = None
-    limit: int | None = None
 
     @cached_property
     def portable(self) -> PortableQuery | str:
@@ -107,6 +106,14 @@ class Engine(Protocol):
 
     def rows(self, request: Request) -> pa.Table:
         """The rows the query gives."""
+        ...
+
+    def schema(self, request: Request) -> pa.Schema:
+        """The columns of the rows the query gives, without computing these."""
+        ...
+
+    def stream(self, request: Request) -> RowStream:
+        """The rows the query gives, as they come."""
         ...
 
     def tree(self, request: Request, definition: Definition, url: str) -> TreeParts:

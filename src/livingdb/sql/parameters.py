@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from livingdb.errors import InvalidData
 
-__all__ = ["Parameters", "bind_parameters", "constant", "parameter_values"]
+__all__ = ["Parameters", "bind_parameters", "constant", "parameter_names", "parameter_values"]
 
 Parameters: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
 
@@ -36,6 +36,12 @@ def bind_parameters(tree: exp.Expr, given: Parameters) -> dict[str, object]:
             f"{len(values)} values were given for the {len(names)} parameters of the statement"
         )
     return {renamed: values[name] for name, renamed in names.items()}
+
+
+def parameter_names(tree: exp.Expr) -> list[str]:
+    """The names of a statement's parameters, each once: `?` by its number, in their order."""
+    found = list(dict.fromkeys(map(_name, tree.find_all(exp.Placeholder, exp.Parameter))))
+    return sorted(found, key=int) if all(name.isdecimal() for name in found) else found
 
 
 def _python_value(value: Any) -> object:

@@ -27,7 +27,6 @@ class Result:
         snapshot: object | None = None,
         changed: int = 0,
         engine: str = "embedded",
-        caution: str = "",
     ):
         self._table = table
         self.snapshot = snapshot
@@ -36,8 +35,6 @@ class Result:
         """Rows inserted, updated and deleted."""
         self.engine = engine
         """Which engine answered."""
-        self.caution = caution
-        """Why another engine might have answered otherwise; "" if all answer alike."""
 
     @property
     def schema(self) -> pa.Schema:

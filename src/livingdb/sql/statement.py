@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.engines.embedded.results import null_types_as_text, typed_keys
 from livingdb.engines.engine_choice import answer_request
+from livingdb.engines.planned_answer import PlannedAnswer
 from livingdb.engines.portable.portability import PortableQuery
 from livingdb.engines.request import Request
+from livingdb.engines.row_stream import RowStream, one_batch
 from livingdb.errors import InvalidData, Unsupported
 from livingdb.sql.column_titles import with_spark_titles
 from livingdb.sql.create_table_as import CreateTableAs, parse_create_table_as
@@ -22,6 +24,7 @@ from livingdb.sql.merge import merge
 from livingdb.sql.parameters import Parameters, bind_parameters
 from livingdb.sql.parse import POSSIBLE, is_definition, parse_statement
 from livingdb.sql.planner import Planner
+from livingdb.sql.query_plan import QueryPlan
 from livingdb.sql.result import Result
 from livingdb.sql.row_statements import StatementWriter
 from livingdb.sql.scope import Scope
@@ -35,26 +38,21 @@ from livingdb.sql.table_statements import parse_schema_statement, without_sync
 from livingdb.sql.update import update
 from livingdb.sql.view_statements import parse_view_statement
 
-__all__ = ["execute", "statement_kind"]
+__all__ = ["execute", "plan_query", "statement_kind"]
 
 _REFUSED = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Set, exp.Pragma, exp.Describe)
 
 
 def execute(
-    scope: Scope,
-    text: str,
-    parameters: Parameters = None,
-    engine: str | None = None,
-    limit: int | None = None,
+    scope: Scope, text: str, parameters: Parameters = None, engine: str | None = None
 ) -> Result:
     """Run a statement in Spark's dialect: a query, or a change in one transaction.
 
     `parameters` is a dict for `:name` or a list for `?`; values are bound, never pasted.
-    `engine` answers queries, and those by which the rows of changes are computed.  Of a query's
-    rows there are at most `limit`.
+    `engine` answers queries, and those by which the rows of changes are computed.
     """
     try:
-        return _execute(scope, text, parameters, engine, limit)
+        return _execute(scope, text, parameters, engine)
     except RecursionError:
         raise InvalidData("the statement is nested too deeply") from None
 
@@ -74,9 +72,7 @@ def statement_kind(text: str) -> str:
     return kind if kind in _KINDS else "other"
 
 
-def _execute(
-    scope: Scope, text: str, parameters: Parameters, engine: str | None, limit: int | None
-) -> Result:
+def _execute(scope: Scope, text: str, parameters: Parameters, engine: str | None) -> Result:
     asked = parse_database_statement(text)
     if asked is not None:
         return Result(pa.table({}), scope.run(asked))
@@ -85,32 +81,92 @@ def _execute(
         return _create_table_as(scope, made, parameters, engine)
     if is_definition(text):
         return _define(scope, text)
+    shown = _show(scope, text, parameters, engine)
+    if shown is not None:
+        return Result(shown)
+    tree, values = _read(text, parameters)
+    if isinstance(tree, exp.Query):
+        return _select(scope, tree, values, text, parameters, engine)
+    return _execute_change(scope, tree, values, engine)
+
+
+def _show(scope: Scope, text: str, parameters: Parameters, engine: str | None) -> pa.Table | None:
+    """What SHOW, DESCRIBE or EXPLAIN say; None if it is another statement."""
     shown = parse_show_statement(text)
     if isinstance(shown, ShowStatement):
-        return Result(shown.select(scope.show(shown.what)))
+        return shown.select(scope.show(shown.what))
     if isinstance(shown, DescribeStatement):
-        return Result(describe(scope, shown))
+        return describe(scope, shown)
     if isinstance(shown, ExplainStatement):
-        return Result(explain(scope, shown, parameters, engine))
+        return explain(scope, shown, parameters, engine)
+    return None
+
+
+def _read(text: str, parameters: Parameters) -> tuple[exp.Expr, dict[str, object]]:
+    """The tree of a query or a change of rows, and the values of its parameters."""
     tree = parse_statement(text)
     values = bind_parameters(tree, parameters)
     if isinstance(tree, exp.Values):
         tree = exp.select("*").from_(tree)
     _check(tree)
-    if isinstance(tree, exp.Query):
+    return tree, values
+
+
+def plan_query(
+    scope: Scope, text: str, parameters: Parameters = None, engine: str | None = None
+) -> QueryPlan | None:
+    """What a query will give, over the rows that there are now; None if the statement is none.
+
+    The rows are computed when the plan is opened, and come a batch at a time.
+    """
+    try:
+        if parse_database_statement(text) or is_definition(text):
+            return None
+        shown = _show(scope, text, parameters, engine)
+        if shown is not None:
+            return QueryPlan(shown.schema, partial(RowStream.of, shown))
+        tree, values = _read(text, parameters)
+        if not isinstance(tree, exp.Query):
+            return None
         request = Planner(scope, values).request(tree, text, parameters)
-        return _select(replace(request, limit=limit), tree, engine)
-    return _execute_change(scope, tree, values, engine)
+        return _planned(tree, PlannedAnswer(request, engine))
+    except RecursionError:
+        raise InvalidData("the statement is nested too deeply") from None
 
 
-def _select(request: Request, tree: exp.Query, engine: str | None) -> Result:
+def _planned(tree: exp.Query, answer: PlannedAnswer) -> QueryPlan:
+    schema = _as_result(tree, answer.request, answer.schema.empty_table(), answer.engine).schema
+
+    def finish(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch.schema.equals(schema):
+            return batch
+        return one_batch(pa.Table.from_batches([batch]).rename_columns(schema.names).cast(schema))
+
+    known = answer.request.portable
+    caution = known if isinstance(known, str) else ""
+    return QueryPlan(schema, lambda: answer.open().map(schema, finish), caution)
+
+
+def _select(
+    scope: Scope,
+    tree: exp.Query,
+    values: Mapping[str, object],
+    text: str,
+    parameters: Parameters,
+    engine: str | None,
+) -> Result:
+    request = Planner(scope, values).request(tree, text, parameters)
     rows, name = answer_request(request, engine)
-    if name == "embedded":
-        is_typed = isinstance(request.portable, PortableQuery)
-        rows = typed_keys(rows) if is_typed else null_types_as_text(rows)
-        rows = with_spark_titles(tree, rows)
-    caution = request.portable if isinstance(request.portable, str) else ""
-    return Result(rows, engine=name, caution=caution)
+    return Result(_as_result(tree, request, rows, name), engine=name)
+
+
+def _as_result(tree: exp.Query, request: Request, rows: pa.Table, engine: str) -> pa.Table:
+    """The answer of an engine as its reader sees it."""
+    if engine != "embedded":
+        return rows
+    is_typed = isinstance(request.portable, PortableQuery)
+    rows = typed_keys(rows) if is_typed else null_types_as_text(rows)
+    return with_spark_titles(tree, rows)
 
 
 def _create_table_as(

@@ -60,8 +60,8 @@ def test_looking(db: livingdb.Database) -> None:
             assert (view["state"], view["sources"]) == ("active", ["main"])
             assert view["behind"] == {"snapshots": 0, "seconds": 0}
             log = await agent("log", rows=2)
-            assert [row[3] for row in log["rows"]] == ["first orders", ""]
-            assert "there are more" in log["note"]
+            assert [one["message"] for one in log["commits"]] == ["first orders", ""]
+            assert "for older ones" in log["note"]
             status = await agent("status")
             assert (status["you"], status["failed"]) == ("tidy", [])
             assert (await agent("alerts"))["alerts"] == []

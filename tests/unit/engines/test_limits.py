@@ -78,11 +78,14 @@ def test_time_of_queries(db: livingdb.Database) -> None:
 def test_first_rows_of_queries(db: livingdb.Database) -> None:
     """No more of an answer is computed than is asked for."""
     endless = "SELECT a.id + b.id AS x FROM t a, t b, t c, t d, t e"
-    assert len(db.at("main").sql(endless, limit=7)) == 7
-    ordered = db.at("main").sql("SELECT id FROM t ORDER BY id DESC", limit=3)
-    assert ordered.to_arrow().to_pydict() == {"id": [119, 118, 117]}
-    assert len(db.at("main").sql("SELECT id FROM t", limit=500)) == 120
-    assert db.at("main").sql("SELECT id FROM t", limit=0).to_arrow().schema.names == ["id"]
+    at = db.at("main")
+    assert at.plan(endless).first_rows(7).num_rows == 7
+    ordered = at.plan("SELECT id FROM t ORDER BY id DESC").first_rows(3)
+    assert ordered.to_pydict() == {"id": [119, 118, 117]}
+    assert at.plan("SELECT id FROM t").first_rows(500).num_rows == 120
+    assert at.plan("SELECT id FROM t").first_rows(0).to_pydict() == {"id": []}
+    assert at.plan("SELECT id FROM t").caution == ""
+    assert at.plan("SELECT initcap(v) AS x FROM t").caution
 
 
 @pytest.mark.parametrize("limit", ["", "much", "-1 GB", 0, -5, True, 1.5, "0 GB"])

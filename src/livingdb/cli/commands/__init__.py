@@ -40,6 +40,7 @@ COMMANDS = (
     "restore",
     "gc",
     "erase",
+    "serve",
     "mcp",
     "demo",
     "bench",
@@ -118,6 +119,8 @@ def command(name: str) -> Any:  # noqa: PLR0912, PLR0915
             from livingdb.cli.commands.gc import gc as found
         case "erase":
             from livingdb.cli.commands.erase import erase as found
+        case "serve":
+            from livingdb.cli.commands.serve import serve as found
         case "mcp":
             from livingdb.cli.commands.mcp import mcp as found
         case "demo":

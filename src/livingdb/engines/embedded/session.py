@@ -6,8 +6,8 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from livingdb.engines.embedded.recursion import answer_recursion
 from livingdb.engines.embedded.results import as_stored_types, null_types_as_text
 from livingdb.engines.portable.portability import PortableQuery, as_spark_types
 from livingdb.engines.request import Request, Source, parameters_of
+from livingdb.engines.row_stream import BATCH_ROWS, RowStream, one_batch
 from livingdb.engines.tree_parts import TreeParts, build_part, collect_parts
 from livingdb.engines.unquoted_text import quotes_hint
 from livingdb.errors import InvalidData, LimitExceeded, LivingDBError, NotFound, Unsupported
@@ -60,8 +61,6 @@ A parent's is kept and never closed: its threads did not survive the fork.
 
 _memory_limit = ""
 """What queries of this process may take together, as DuckDB writes it; "" for its own limit."""
-
-_BATCH_ROWS = 100_000
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?)?B", re.IGNORECASE)
 
@@ -128,6 +127,10 @@ class Session:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it; what it was computing is let go of."""
         self._watched.close()
         self._connection.close()
 
@@ -159,8 +162,36 @@ class Session:
         """The rows of a request, in types LivingDB stores."""
         query = self._prepare(request)
         answer_recursion(query, self, request.parameters)
-        parameters = parameters_of(query, request.parameters)
-        return self.query(to_duckdb_sql(query), parameters, request.limit)
+        return self.query(to_duckdb_sql(query), parameters_of(query, request.parameters))
+
+    def stream(self, request: Request) -> RowStream:
+        """The rows of a request as they come; the session ends with them.
+
+        Nothing is computed before the first of them is asked for.
+        """
+        query = self._prepare(request)
+        answer_recursion(query, self, request.parameters)
+        relation = self._relation(to_duckdb_sql(query), parameters_of(query, request.parameters))
+        kinds = [str(kind) for kind in relation.types]
+        try:
+            reader = relation.to_arrow_reader(BATCH_ROWS)
+        except Exception as error:
+            raise self._cause(error) from None
+        schema = as_stored_types(reader.schema.empty_table(), kinds).schema
+        batches = self._stored_batches(reader, kinds)
+        return RowStream(schema, batches, self.close, self._connection.interrupt)
+
+    def _stored_batches(
+        self, reader: pa.RecordBatchReader, kinds: list[str]
+    ) -> Iterator[pa.RecordBatch]:
+        while True:
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                return
+            except Exception as error:
+                raise self._cause(_original(error)) from None
+            yield from as_stored_types(pa.Table.from_batches([batch]), kinds).to_batches()
 
     def columns(self, text: str, parameters: Mapping[str, object]) -> list[tuple[str, str]]:
         """Names and DuckDB types of the columns a query gives, without running it."""
@@ -169,14 +200,12 @@ class Session:
             (name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)
         ]
 
-    def query(
-        self, text: str, parameters: Mapping[str, object], limit: int | None = None
-    ) -> pa.Table:
-        """The rows a query gives, in types LivingDB stores; the first ones, up to a `limit`."""
+    def query(self, text: str, parameters: Mapping[str, object]) -> pa.Table:
+        """The rows a query gives, in types LivingDB stores."""
         relation = self._relation(text, parameters)
         kinds = [str(kind) for kind in relation.types]
         try:
-            table = relation.to_arrow_table() if limit is None else _first_rows(relation, limit)
+            table = relation.to_arrow_table()
         except Exception as error:
             raise self._cause(error) from None
         return as_stored_types(table, kinds)
@@ -198,18 +227,6 @@ class Session:
         return translate_error(error)
 
 
-def _first_rows(relation: Any, limit: int) -> pa.Table:
-    """The first rows of what a query gives; it is not answered further than that."""
-    reader = relation.to_arrow_reader(min(max(limit, 1), _BATCH_ROWS))
-    found, left = [], limit
-    for batch in reader:
-        found.append(batch.slice(0, left))
-        left -= len(found[-1])
-        if left <= 0:
-            break
-    return pa.Table.from_batches(found, reader.schema)
-
-
 def _readable(source: Source) -> RowSetDataset | pa.Table:
     """What DuckDB reads the rows from."""
     if not isinstance(source.rows, RowSet):
@@ -219,6 +236,16 @@ def _readable(source: Source) -> RowSetDataset | pa.Table:
     return RowSetDataset(source.rows, source.ranges)
 
 
+@contextmanager
+def _hinted_columns(request: Request) -> Iterator[None]:
+    """Say of a column that is not there what may have been meant."""
+    try:
+        yield
+    except NoSuchColumn as error:
+        hint = quotes_hint(request.query, error.column)
+        raise NotFound(f"{error}{hint}") from None
+
+
 class EmbeddedEngine:
     """Answers requests in this process."""
 
@@ -226,14 +253,35 @@ class EmbeddedEngine:
 
     def rows(self, request: Request) -> pa.Table:
         """The rows the query gives; in Spark's types, where they are known."""
-        try:
-            with Session() as session:
-                found = session.answer(request)
-        except NoSuchColumn as error:
-            hint = quotes_hint(request.query, error.column)
-            raise NotFound(f"{error}{hint}") from None
+        with _hinted_columns(request), Session() as session:
+            found = session.answer(request)
         known = request.portable
         return as_spark_types(found, known) if isinstance(known, PortableQuery) else found
+
+    def schema(self, request: Request) -> pa.Schema:
+        """The columns of the rows the query gives, without computing these."""
+        stream = self.stream(request)
+        stream.close()
+        return stream.schema
+
+    def stream(self, request: Request) -> RowStream:
+        """The rows the query gives, as they come."""
+        session = Session()
+        try:
+            with _hinted_columns(request):
+                found = session.stream(request)
+        except BaseException:
+            session.close()
+            raise
+        known = request.portable
+        if not isinstance(known, PortableQuery):
+            return found
+        schema = as_spark_types(found.schema.empty_table(), known).schema
+
+        def typed(batch: pa.RecordBatch) -> pa.RecordBatch:
+            return one_batch(as_spark_types(pa.Table.from_batches([batch]), known))
+
+        return found.map(schema, typed)
 
     def tree(self, request: Request, definition: Definition, url: str) -> TreeParts:
         """The rows the query gives as a tree, in packs of the files at a URL."""
@@ -286,6 +334,19 @@ _KNOWN: tuple[tuple[str, type[LivingDBError], str], ...] = (
     ),
     ("cannot encode str", InvalidData, "the text is not Unicode: it holds half a character"),
 )
+
+
+def _original(error: Exception) -> Exception:
+    """DuckDB's own error, of one that came through a stream: of that only the text is left."""
+    import duckdb
+
+    found = _KIND.match(str(error))
+    if isinstance(error, duckdb.Error) or found is None:
+        return error
+    name = found[0].removesuffix(" Error: ").replace(" ", "").casefold() + "exception"
+    kinds = {one.casefold(): kind for one, kind in vars(duckdb).items() if isinstance(kind, type)}
+    kind = kinds.get(name, duckdb.Error)
+    return kind(str(error)) if issubclass(kind, duckdb.Error) else error
 
 
 def translate_error(error: Exception) -> LivingDBError | Exception:

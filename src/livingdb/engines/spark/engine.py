@@ -21,6 +21,7 @@ from livingdb.engines.embedded.results import as_stored_types
 from livingdb.engines.pruning import scan_bounds
 from livingdb.engines.range_text import RANGES_OPTION, ranges_to_text
 from livingdb.engines.request import Request, Source, TableLocation
+from livingdb.engines.row_stream import RowStream
 from livingdb.engines.spark.build_trees import build_frame
 from livingdb.engines.spark.parallelism import parallelism
 from livingdb.engines.spark.projected_table import projected_frame
@@ -108,12 +109,21 @@ class SparkEngine:
     def rows(self, request: Request) -> pa.Table:
         """The rows the query gives."""
         frame = self.frame(request)
-        if request.limit is not None:
-            frame = frame.limit(request.limit)
         with _translate_spark_errors():
             _check_items(frame)
             table = frame.toArrow()
         return as_stored_types(table, [""] * table.num_columns)
+
+    def schema(self, request: Request) -> pa.Schema:
+        """The columns of the rows the query gives, without computing these."""
+        frame = self.frame(request)
+        with _translate_spark_errors():
+            table = frame.limit(0).toArrow()
+        return as_stored_types(table, [""] * table.num_columns).schema
+
+    def stream(self, request: Request) -> RowStream:
+        """The rows the query gives; they are gathered here before the first is read."""
+        return RowStream.of(self.rows(request))
 
     def tree(self, request: Request, definition: Definition, url: str) -> TreeParts:
         """The rows the query gives as trees, in packs of the files at a URL."""

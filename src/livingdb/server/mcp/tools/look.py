@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from livingdb.errors import Forbidden
 from livingdb.server.mcp.answers import rows_answer
 from livingdb.server.mcp.call import Answer
 from livingdb.server.mcp.schemas import describe, table_names
 from livingdb.server.mcp.session import AgentSession
-from livingdb.server.mcp.statements import check_query
 from livingdb.server.mcp.tools.parameters import Ref, Rows, TableName
 
 if TYPE_CHECKING:
@@ -97,28 +97,34 @@ class LookTools:
         """
         limits = self._session.limits
         limits.check("sql_characters", len(sql))
-        check_query(sql)
         most = limits.rows if rows is None else min(rows, limits.rows)
-        at = self._session.database.at(self._session.ref(ref))
-        found = at.sql(sql, limit=most + 1)
+        plan = self._session.database.at(self._session.ref(ref)).plan(sql)
+        if plan is None:
+            raise Forbidden(
+                "`query` only reads: `change` changes rows and schemas, on your own branch"
+            )
         more = "narrow the query, aggregate, or page by the key"
-        told = rows_answer(found.to_arrow(), most, limits, more=more)
-        caution = f"Spark might answer otherwise: {found.caution}"
-        return {**told, "caution": caution if found.caution else None}
+        told = rows_answer(plan.first_rows(most + 1), most, limits, more=more)
+        caution = f"Spark might answer otherwise: {plan.caution}"
+        return {**told, "caution": caution if plan.caution else None}
 
     def log(self, ref: Ref = None, rows: Rows = None) -> Answer:
-        """The newest commits at a ref: id, time, author, message and kind, newest first.
+        """The newest commits at a ref: id, time, author and message, newest first.
 
         Use an id wherever a ref is asked for: to read the past, to compare, to undo.
         """
         limits = self._session.limits
         most = min(rows or 20, limits.rows)
         at = self._session.database.at(self._session.ref(ref))
-        found = at.sql(
-            "SELECT snapshot, time, author, message, kind FROM livingdb.log", limit=most + 1
-        )
-        more = "ask at the last one for what is before it"
-        return rows_answer(found.to_arrow(), most, limits, more=more, ids="snapshot")
+        found = at.log(most)
+        shown = ("time", "author", "message")
+        return {
+            "commits": [
+                {"snapshot": one.id[:12], **{name: getattr(one, name) for name in shown}}
+                for one in found
+            ],
+            "note": f"ask at {found[-1].id[:12]!r} for older ones" if len(found) == most else "",
+        }
 
 
 def _brief(at: Snapshot, name: str) -> dict[str, Any]:
