@@ -98,6 +98,17 @@ class Comparing(ABC):
                 raise
             raise NotFound(f"{error}: {before} and {after}") from None
 
+    def merge_base(self, one: object, other: object) -> Snapshot | None:
+        """The newest snapshot that two refs have in common; None if they share no history.
+
+        `db.diff(db.merge_base("dev", "main"), "dev")` is what a branch changed since it parted.
+        """
+        from livingdb.graph.ancestry import common_ancestors
+
+        rows = [self._resolve(ref).snapshot for ref in (one, other)]
+        found = next(iter(common_ancestors(self._graph.snapshots, *rows)), None)
+        return None if found is None else Snapshot(cast("Database", self), found)
+
     def apply(
         self,
         diff: Diff | Mapping[str, Diff],

@@ -248,12 +248,9 @@ class MergeRequest:
 
     def diff(self) -> SnapshotDiff:
         """What the source changed since it parted from the target."""
-        from livingdb.graph.ancestry import common_ancestors
-
-        graph = self._database._graph
-        source, target = (graph.snapshots.at(row.head) for row in self._ends())
-        base = next(iter(common_ancestors(graph.snapshots, target, source)), target)
-        return self._database.diff(f"id:{base.address.hex()}", f"id:{source.address.hex()}")
+        source, target = (self._database.at(row.name) for row in self._ends())
+        base = self._database.merge_base(target, source)
+        return self._database.diff(target if base is None else base, source)
 
     def checks(self) -> list[MergeCheck]:
         """The conditions of the target, judged now; `MergeConflict` if there are conflicts."""

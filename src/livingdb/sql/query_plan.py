@@ -16,8 +16,23 @@ __all__ = ["QueryPlan"]
 class QueryPlan:
     """What a query gives, over the rows that there were when it was planned.
 
-    `open` computes them: each time the same ones, a batch at a time.
+    `open` computes them: each time the same ones, a batch at a time.  `caution` says why another
+    engine might give others; nothing, if all give the same.
     """
 
     schema: pa.Schema
     open: Callable[[], RowStream]
+    caution: str = ""
+
+    def first_rows(self, most: int) -> pa.Table:
+        """The first of the rows, so many at most; no more is computed than these need."""
+        stream, found, left = self.open(), [], most
+        try:
+            for batch in stream:
+                found.append(batch.slice(0, left))
+                left -= len(found[-1])
+                if left <= 0:
+                    break
+        finally:
+            stream.close()
+        return pa.Table.from_batches(found, self.schema)

@@ -142,7 +142,9 @@ def _planned(tree: exp.Query, answer: PlannedAnswer) -> QueryPlan:
             return batch
         return one_batch(pa.Table.from_batches([batch]).rename_columns(schema.names).cast(schema))
 
-    return QueryPlan(schema, lambda: answer.open().map(schema, finish))
+    known = answer.request.portable
+    caution = known if isinstance(known, str) else ""
+    return QueryPlan(schema, lambda: answer.open().map(schema, finish), caution)
 
 
 def _select(

@@ -54,6 +54,16 @@ def test_a_request_is_looked_at_and_merged(db):
     request.comment("thank you")
 
 
+def test_a_merge_base(db):
+    parted = db.branch("main").head
+    db.branch("main").clone("apart").delete("orders", [1])
+    db.branch("main").insert("orders", [{"id": 90, "city": "Rome"}])
+    assert db.merge_base("apart", "main") == db.merge_base("main", "apart") == parted
+    assert db.diff(db.merge_base("apart", "main"), "apart")["orders"].summary().deleted == 1
+    db.merge("main", into="apart")
+    assert db.merge_base("apart", "main") == db.branch("main").head
+
+
 def test_approvals_are_of_what_the_source_is_now_and_not_ones_own(db):
     db.set_merge_rule("main", approvals=1)
     assert db.merge_rule("main").approvals == 1

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
 
 import livingdb
 from livingdb.engines.embedded import session
+from livingdb.engines.embedded.interruption import interruptible
 from livingdb.spark.options import check_partitions
 
 LARGE = "SELECT count(*) AS n FROM (SELECT DISTINCT a.id * 100000 + b.id AS x FROM t a, t b, t c)"
@@ -59,6 +61,32 @@ def test_memory_of_queries(db: livingdb.Database, monkeypatch: pytest.MonkeyPatc
         with pytest.raises(livingdb.Unsupported, match="memory_limit"):
             main.sql(LISTS)
         assert main.sql("SELECT count(*) AS n FROM t").to_arrow().column("n")[0].as_py() == 120
+
+
+def test_time_of_queries(db: livingdb.Database) -> None:
+    """A query that is stopped says why, and so does one that begins after that; others go on."""
+    long = "SELECT count(*) AS n FROM t a, t b, t c, t d, t e WHERE a.id < b.id"
+    with interruptible() as interruption:
+        timer = Timer(0.2, interruption.stop, ["too long"])
+        timer.start()
+        for query in (long, "SELECT id FROM t"):
+            with pytest.raises(livingdb.LimitExceeded, match="too long"):
+                db.at("main").sql(query)
+        timer.join()
+    assert len(db.at("main").sql("SELECT id FROM t")) == 120
+
+
+def test_first_rows_of_queries(db: livingdb.Database) -> None:
+    """No more of an answer is computed than is asked for."""
+    endless = "SELECT a.id + b.id AS x FROM t a, t b, t c, t d, t e"
+    at = db.at("main")
+    assert at.plan(endless).first_rows(7).num_rows == 7
+    ordered = at.plan("SELECT id FROM t ORDER BY id DESC").first_rows(3)
+    assert ordered.to_pydict() == {"id": [119, 118, 117]}
+    assert at.plan("SELECT id FROM t").first_rows(500).num_rows == 120
+    assert at.plan("SELECT id FROM t").first_rows(0).to_pydict() == {"id": []}
+    assert at.plan("SELECT id FROM t").caution == ""
+    assert at.plan("SELECT initcap(v) AS x FROM t").caution
 
 
 @pytest.mark.parametrize("limit", ["", "much", "-1 GB", 0, -5, True, 1.5, "0 GB"])

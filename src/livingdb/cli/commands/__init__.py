@@ -41,6 +41,7 @@ COMMANDS = (
     "gc",
     "erase",
     "serve",
+    "mcp",
     "demo",
     "bench",
     "completion",
@@ -120,6 +121,8 @@ def command(name: str) -> Any:  # noqa: PLR0912, PLR0915
             from livingdb.cli.commands.erase import erase as found
         case "serve":
             from livingdb.cli.commands.serve import serve as found
+        case "mcp":
+            from livingdb.cli.commands.mcp import mcp as found
         case "demo":
             from livingdb.cli.commands.demo import demo as found
         case "bench":
