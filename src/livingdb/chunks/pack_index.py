@@ -118,6 +118,22 @@ class PackIndex:
             raise Corruption(f"pack {self._name}: a chunk at {start}–{stop} is not in its bodies")
         return start, stop
 
+    def bodies(self, places: Places) -> tuple[Places, list[int], list[int]]:
+        """Where the bodies of entries begin, in that order: which entries, starts and lengths.
+
+        Of what is in a block, where that begins, and a length as the index has it.
+        """
+        self._check_all(places)
+        order = np.lexsort((self._lengths[places], self._offsets[places]))
+        starts, lengths = self._offsets[places[order]], self._lengths[places[order]]
+        stops = starts + lengths
+        if self._has_blocks:
+            stops[(lengths & IN_BLOCK) != 0] = 0
+        edges = np.uint64(HEADER_BYTES), np.uint64(self._layout.bodies_end)
+        if ((starts < edges[0]) | (stops > edges[1])).any():
+            raise Corruption(f"pack {self._name}: a chunk is not in its bodies")
+        return order, starts.tolist(), lengths.tolist()
+
     def block_place(self, place: int) -> tuple[int, int] | None:
         """Where the block of an entry begins, and its place in that; None if it is in none."""
         if not self._has_blocks:

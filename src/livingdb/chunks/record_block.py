@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import zstandard
 
 from livingdb.chunks.address import Address, digest
-from livingdb.chunks.chunk_format import RAW, PhysicalColumn, assemble, record_header
+from livingdb.chunks.chunk_format import raw_record, record_header
 from livingdb.chunks.compression import compressor, decompress, decompressor
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import Corruption
@@ -123,8 +123,7 @@ def _records(plain: bytes, count: int) -> Iterator[StoredChunk]:
         part = plain[at : at + length]
         at += length
         payload = _NAME.sub(expand, part) if _NAMED in part else part
-        column = PhysicalColumn(RAW, payload, len(payload))
-        stored = assemble(record_header(payload), [column])
+        stored = raw_record(payload)
         texts.append(stored.address.hex().encode())
         yield stored
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from livingdb.chunks.address import Address
-from livingdb.chunks.chunk import RECORD, Chunk
+from livingdb.chunks.chunk import RECORD, Chunk, plain_payload
 from livingdb.chunks.pack_store import PACK_BYTES_LIMIT, PACK_CHUNKS_LIMIT, PackStore
 from livingdb.chunks.repack import DEFAULT_LEVEL, DEPTH_LIMIT, RepackReport, repack
 from livingdb.chunks.types import parse_descriptor
@@ -96,6 +96,7 @@ def write_again(
             depth_limit=depth_limit,
             lasts=lasts,
             block_sink=stream.add_block,
+            fetch_many=store.read_in_order,
         )
         new = stream.flush()
         written = store.with_packs(new)
@@ -107,8 +108,10 @@ def write_again(
 
 def _read_back(new: PackStore, whole: PackStore) -> None:
     """Read every column of every chunk from the new packs; `Corruption` if one cannot be."""
-    for address in new.in_written_order():
-        chunk = Chunk(address, new.get(address), whole.get)
+    for address, buffer in new.read_in_order(new.in_written_order()):
+        if plain_payload(address, buffer) is not None:
+            continue
+        chunk = Chunk(address, buffer, whole.get)
         if chunk.kind == RECORD:
             chunk.payload()
             continue

@@ -16,7 +16,7 @@ from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.errors import Corruption
 from livingdb.tables.records import load_record, record
 
-__all__ = ["Edge", "SnapshotRecord", "TableMap", "overlay_tables", "shared_map"]
+__all__ = ["SHARES_TABLES", "Edge", "SnapshotRecord", "TableMap", "overlay_tables", "shared_map"]
 
 _LEAST_OVERLAY = 4
 
@@ -79,6 +79,9 @@ def shared_map(record: Mapping[str, Any]) -> Address | None:
     text = record["tables"].get("")
     return None if text is None else Address(bytes.fromhex(text))
 
+
+SHARES_TABLES = b'"tables":{"":"'
+"""What is in every record that refers to another one for its tables, as records are written."""
 
 Held = TypeVar("Held")
 

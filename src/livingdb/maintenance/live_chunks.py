@@ -6,22 +6,20 @@ anchored its recipe, and the changes of the anchor instead of its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from livingdb.catalog.versions import VersionRow
 from livingdb.chunks.address import Address
-from livingdb.chunks.chunk import Chunk
+from livingdb.chunks.chunk import read_payload
 from livingdb.graph.graph import Graph
-from livingdb.graph.snapshot import shared_map
+from livingdb.graph.snapshot import SHARES_TABLES, shared_map
 from livingdb.graph.storage.database_store import DatabaseStore
 from livingdb.maintenance.reach import Trees, recipe_chunks
 from livingdb.tables.index import Tree
-from livingdb.tables.recipe import Change, Rows, load_recipe
-from livingdb.tables.records import load_record
+from livingdb.tables.recipe import Change, Recipe, Rows, parse_recipe
+from livingdb.tables.records import parse_record
 
-__all__ = ["LiveChunks", "references_of"]
-
-_FEW = 1_000
+__all__ = ["LiveChunks", "load_recipes"]
 
 
 class LiveChunks:
@@ -64,33 +62,33 @@ class LiveChunks:
         return new
 
     def _find_snapshots(self, found: set[Address]) -> None:
-        before = self._newest
-        for row in self._graph.newest_snapshots():
-            if row.sequence <= before:
-                break
-            self._newest = max(self._newest, row.sequence)
-            found.add(row.address)
-            shared = shared_map(load_record(self._graph.store, row.address))
-            if shared is not None:
-                found.add(shared)
+        self._graph.branches.follow()
+        new = self._graph.snapshots.after(self._newest)
+        if not new:
+            return
+        self._newest = new[-1].sequence
+        found.update(row.address for row in new)
+        for address, body in self._graph.store.read_in_order(row.address for row in new):
+            payload = read_payload(address, body, self._graph.store.get)
+            if SHARES_TABLES in payload:
+                shared = shared_map(parse_record(address, payload))
+                if shared is not None:
+                    found.add(shared)
 
     def _find_versions(self, found: set[Address]) -> list[tuple[int, Address, Address]]:
         """Look at new versions; the trees that are themselves versions."""
         catalog, store = self._graph.catalog, self._graph.store
         roots: list[tuple[int, Address, Address]] = []
-        unknown = catalog.versions.addresses() - self._versions.keys()
-        if not unknown:
+        new = self._new_versions()
+        if not new:
             return roots
+        self._versions |= new
+        found.update(row.definition for row in new.values())
         hollow = catalog.forgotten.versions()
-        new = catalog.versions.get_many(list(unknown))
-        places = _places(store) if len(new) > _FEW else {}
-        for row in sorted(new, key=lambda row: places.get(row.address, -1)):
-            self._versions[row.address] = row
-            found.add(row.definition)
-            if row.address in hollow and row.base is not None:
-                continue
-            found.add(row.address)
-            recipe = load_recipe(store, row.address)
+        needed = [a for a, row in new.items() if row.base is None or a not in hollow]
+        found.update(needed)
+        for address, recipe in load_recipes(store, needed):
+            row = new[address]
             is_anchored = isinstance(recipe, Change) and row.base in hollow
             if not is_anchored:
                 found.update(recipe_chunks(recipe))
@@ -98,12 +96,22 @@ class LiveChunks:
                 roots.append((row.depth, row.definition, recipe.root))
         return roots
 
+    def _new_versions(self) -> dict[Address, VersionRow]:
+        """The versions that were not looked at yet."""
+        versions = self._graph.catalog.versions
+        if not self._versions:
+            return {row.address: row for row in versions.all()}
+        unknown = versions.addresses() - self._versions.keys()
+        return {row.address: row for row in versions.get_many(list(unknown))}
+
     def _find_runs(self, found: set[Address]) -> None:
-        for run in self._graph.catalog.versions.runs():
-            if run.change not in self._runs and run.version not in self._runs_to_go:
-                self._runs.add(run.change)
-                found.add(run.change)
-                found.update(recipe_chunks(load_recipe(self._graph.store, run.change)))
+        runs = self._graph.catalog.versions.runs()
+        changes = {run.change for run in runs if run.version not in self._runs_to_go}
+        new = changes - self._runs
+        self._runs |= new
+        found |= new
+        for _, recipe in load_recipes(self._graph.store, new):
+            found.update(recipe_chunks(recipe))
 
     def _find_materializations(self, found: set[Address]) -> list[tuple[int, Address, Address]]:
         roots = []
@@ -120,20 +128,10 @@ class LiveChunks:
         return roots
 
 
-def _places(store: DatabaseStore) -> dict[Address, int]:
-    """Where chunks lie: records that were packed together are best read one after the other."""
-    return {address: at for at, address in enumerate(store.packs.in_written_order())}
-
-
-def references_of(graph: Graph, addresses: Iterable[Address]) -> set[Address]:
-    """What chunks are stored against: dictionaries and the bases of patches, near and far."""
-    store = graph.store
-    found: set[Address] = set()
-    for address in addresses:
-        at: Address | None = address
-        while at is not None:
-            at = Chunk(at, store.get(at), store.get).reference
-            if at is None or at in found:
-                break
-            found.add(at)
-    return found
+def load_recipes(
+    store: DatabaseStore, addresses: Iterable[Address]
+) -> Iterator[tuple[Address, Recipe]]:
+    """Many recipes, in the order in which they lie."""
+    for address, body in store.read_in_order(addresses):
+        payload = read_payload(address, body, store.get)
+        yield address, parse_recipe(address, parse_record(address, payload))

@@ -16,7 +16,7 @@ from livingdb.chunks.repack import RepackReport
 from livingdb.chunks.repack_packs import PackSwap, repack_packs
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.storage.drain_journal import give_back_pages
-from livingdb.maintenance.live_chunks import LiveChunks, references_of
+from livingdb.maintenance.live_chunks import LiveChunks
 
 __all__ = ["pack_bytes", "sweep"]
 
@@ -64,14 +64,14 @@ def pack_bytes(graph: Graph) -> int:
 def _sweep_packs(graph: Graph, live: LiveChunks) -> bool:
     """Write packs anew that are worth it; False if something in them is needed after all."""
     graph.store.refresh()
-    needed = live.addresses | references_of(graph, live.addresses)
+    needed = live.addresses | graph.store.references(live.addresses)
     weighed = [_weigh(graph, name, needed) for name in graph.catalog.packs.names()]
     chosen = _choose(weighed, graph.store.journal.size_bytes())
     if not chosen:
         return True
     names = tuple(pack.name for pack in chosen)
     others = (a for pack in weighed if pack.name not in names for a in pack.addresses)
-    needed = live.addresses | references_of(graph, (a for a in others if a in needed))
+    needed = live.addresses | graph.store.references(a for a in others if a in needed)
     dead = {a for pack in chosen for a in pack.addresses if a not in needed}
     swap = _Swap(graph, live, dead)
     if all(address in dead for pack in chosen for address in pack.addresses):
@@ -96,9 +96,9 @@ def _choose(packs: Sequence[_Weighed], at_least_bytes: int) -> list[_Weighed]:
 
 def _weigh(graph: Graph, name: str, live: set[Address]) -> _Weighed:
     pack = Pack(graph.place.files.view(f"packs/{name}"), name)
-    addresses = list(pack.addresses())
-    dead = sum(pack.stored_bytes(address) for address in addresses if address not in live)
-    return _Weighed(name, max(pack.size_bytes, 1), dead, addresses)
+    sizes = pack.sizes()
+    dead = sum(size_bytes for address, size_bytes in sizes.items() if address not in live)
+    return _Weighed(name, max(pack.size_bytes, 1), dead, list(sizes))
 
 
 class _Swap:
