@@ -6,26 +6,38 @@ anchored its recipe, and the changes of the anchor instead of its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.versions import VersionRow
 from livingdb.chunks.address import Address
 from livingdb.chunks.chunk import read_payload
 from livingdb.graph.graph import Graph
 from livingdb.graph.snapshot import SHARES_TABLES, shared_map
 from livingdb.graph.storage.database_store import DatabaseStore
-from livingdb.maintenance.reach import Trees, recipe_chunks
+from livingdb.maintenance.reach import Trees, addresses_in, recipe_chunks
 from livingdb.tables.index import Tree
-from livingdb.tables.recipe import Change, Recipe, Rows, parse_recipe
+from livingdb.tables.recipe import Rows, parse_recipe
 from livingdb.tables.records import parse_record
 
-__all__ = ["LiveChunks", "load_recipes"]
+__all__ = ["KnownRows", "LiveChunks", "load_payloads"]
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """Rows of the catalog that somebody has just read: snapshots, and versions by address."""
+
+    snapshots: Sequence[SnapshotRow] = ()
+    versions: Mapping[Address, VersionRow] = field(default_factory=dict)
 
 
 class LiveChunks:
     """The chunks that are needed, and those that came to be so since they were last looked for.
 
-    Versions are about to have the `trees_to_be`, and others to lose their runs.
+    Versions are about to have the `trees_to_be`, and others to lose their runs.  `known` need not
+    be read again.  Without `with_table_maps` the records are left out that snapshots share for the
+    names of their tables: those never go, and can be told by themselves (`is_table_map`).
     """
 
     def __init__(
@@ -33,11 +45,15 @@ class LiveChunks:
         graph: Graph,
         trees_to_be: Mapping[Address, Tree] | None = None,
         runs_to_go: Collection[Address] = (),
+        known: KnownRows | None = None,
+        with_table_maps: bool = True,
     ):
         self._graph = graph
         self._trees_to_be = trees_to_be or {}
         self._runs_to_go = runs_to_go
         self._trees = Trees(graph.store, graph.versions.cache)
+        self._known = known or KnownRows()
+        self._with_table_maps = with_table_maps
         self._newest = 0
         self._versions: dict[Address, VersionRow] = {}
         self._runs: set[Address] = set()
@@ -63,13 +79,14 @@ class LiveChunks:
 
     def _find_snapshots(self, found: set[Address]) -> None:
         self._graph.branches.follow()
-        new = self._graph.snapshots.after(self._newest)
+        new = [] if self._newest else list(self._known.snapshots)
+        new += self._graph.snapshots.after(new[-1].sequence if new else self._newest)
         if not new:
             return
         self._newest = new[-1].sequence
         found.update(row.address for row in new)
-        for address, body in self._graph.store.read_in_order(row.address for row in new):
-            payload = read_payload(address, body, self._graph.store.get)
+        read = [row.address for row in new] if self._with_table_maps else ()
+        for address, payload in load_payloads(self._graph.store, read):
             if SHARES_TABLES in payload:
                 shared = shared_map(parse_record(address, payload))
                 if shared is not None:
@@ -87,22 +104,28 @@ class LiveChunks:
         hollow = catalog.forgotten.versions()
         needed = [a for a, row in new.items() if row.base is None or a not in hollow]
         found.update(needed)
-        for address, recipe in load_recipes(store, needed):
+        for address, payload in load_payloads(store, needed):
             row = new[address]
-            is_anchored = isinstance(recipe, Change) and row.base in hollow
-            if not is_anchored:
+            if row.base is None:
+                recipe = parse_recipe(address, parse_record(address, payload))
                 found.update(recipe_chunks(recipe))
-            if isinstance(recipe, Rows) and row.address not in hollow:
-                roots.append((row.depth, row.definition, recipe.root))
+                if isinstance(recipe, Rows) and address not in hollow:
+                    roots.append((row.depth, row.definition, recipe.root))
+            elif row.base not in hollow:  # else it is anchored
+                found.update(addresses_in(payload))
         return roots
 
     def _new_versions(self) -> dict[Address, VersionRow]:
         """The versions that were not looked at yet."""
         versions = self._graph.catalog.versions
-        if not self._versions:
+        if self._versions:
+            unknown = versions.addresses() - self._versions.keys()
+            return {row.address: row for row in versions.get_many(list(unknown))}
+        known = self._known.versions
+        if not known:
             return {row.address: row for row in versions.all()}
-        unknown = versions.addresses() - self._versions.keys()
-        return {row.address: row for row in versions.get_many(list(unknown))}
+        new = versions.get_many(list(versions.addresses() - known.keys()))
+        return {**known, **{row.address: row for row in new}}
 
     def _find_runs(self, found: set[Address]) -> None:
         runs = self._graph.catalog.versions.runs()
@@ -110,8 +133,8 @@ class LiveChunks:
         new = changes - self._runs
         self._runs |= new
         found |= new
-        for _, recipe in load_recipes(self._graph.store, new):
-            found.update(recipe_chunks(recipe))
+        for _, payload in load_payloads(self._graph.store, new):
+            found.update(addresses_in(payload))
 
     def _find_materializations(self, found: set[Address]) -> list[tuple[int, Address, Address]]:
         roots = []
@@ -128,10 +151,9 @@ class LiveChunks:
         return roots
 
 
-def load_recipes(
+def load_payloads(
     store: DatabaseStore, addresses: Iterable[Address]
-) -> Iterator[tuple[Address, Recipe]]:
-    """Many recipes, in the order in which they lie."""
+) -> Iterator[tuple[Address, bytes]]:
+    """What many records hold, in the order in which they lie."""
     for address, body in store.read_in_order(addresses):
-        payload = read_payload(address, body, store.get)
-        yield address, parse_recipe(address, parse_record(address, payload))
+        yield address, read_payload(address, body, store.get)

@@ -39,6 +39,8 @@ class Mark:
     buried: list[tuple[str, int]] = field(default_factory=list)
     """Tables and the snapshots that changed them, of which nothing kept comes."""
     anchors: dict[Address, Address] = field(default_factory=dict)
+    epoch: str | None = None
+    """That of the catalog once what goes is forgotten."""
 
     @property
     def history(self) -> History:
