@@ -110,7 +110,7 @@ class Pack:
             return None
         in_block = index.block_place(place)
         if in_block is not None:
-            return self._block_record(*in_block)
+            return self._block_record(*in_block).data
         start, stop = index.span(place)
         return self._body(start, stop - start)
 
@@ -118,9 +118,22 @@ class Pack:
         """Those of the addresses that are here with their bytes, in the order in which they lie."""
         for address, start, length in self._in_order(addresses):
             if self._is_in_block(length):
-                yield address, self._block_record(start, length & ~IN_BLOCK)
+                yield address, self._block_record(start, length & ~IN_BLOCK).data
             else:
                 yield address, self._body(start, length)
+
+    def read_back_blocks(self) -> set[Address]:
+        """The records in blocks, every one of which holds what its address names.
+
+        `Corruption` if that is not so.
+        """
+        found: set[Address] = set()
+        for address, start, length in self._in_order(list(self.addresses())):
+            if self._is_in_block(length):
+                if self._block_record(start, length & ~IN_BLOCK).address != address:
+                    raise Corruption(f"pack {self._name}: a record is not the one it should be")
+                found.add(address)
+        return found
 
     def references(self, addresses: Sequence[Address]) -> dict[Address, Address | None]:
         """Those of the addresses that are here, each with the chunk it is stored against."""
@@ -176,7 +189,7 @@ class Pack:
         size_bytes, count = self._block_head(in_block[0])
         return size_bytes // max(count, 1)
 
-    def _block_record(self, offset: int, place: int) -> bytes:
+    def _block_record(self, offset: int, place: int) -> StoredChunk:
         """A record in a block, as a chunk by itself."""
         records = self._blocks.get(offset)
         if records is None:
@@ -191,7 +204,7 @@ class Pack:
                     self._blocks.popitem(last=False)
         if place >= len(records):
             raise Corruption(f"pack {self._name}, block at {offset}: no record {place} in it")
-        return bytes(records[place].data)
+        return records[place]
 
     def _block_head(self, offset: int) -> tuple[int, int]:
         """How many bytes the block there takes, and how many records it holds."""

@@ -134,6 +134,10 @@ class PackStore:
                 continue  # another pack may have what is left
         yield from ((address, self.get(address)) for address in wanted)
 
+    def read_back_blocks(self) -> set[Address]:
+        """The records that lie in blocks; `Corruption` if one does not hold what it should."""
+        return {address for part in self._parts for address in part.pack().read_back_blocks()}
+
     def references(self, addresses: Iterable[Address]) -> set[Address]:
         """What chunks are stored against: dictionaries and the bases of patches, the next ones."""
         wanted = dict.fromkeys(addresses)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from livingdb.chunks.address import Address
-from livingdb.chunks.chunk import RECORD, Chunk, plain_payload
+from livingdb.chunks.chunk import RECORD, Chunk
 from livingdb.chunks.pack_store import PACK_BYTES_LIMIT, PACK_CHUNKS_LIMIT, PackStore
 from livingdb.chunks.repack import DEFAULT_LEVEL, DEPTH_LIMIT, RepackReport, repack
 from livingdb.chunks.types import parse_descriptor
@@ -108,9 +108,9 @@ def write_again(
 
 def _read_back(new: PackStore, whole: PackStore) -> None:
     """Read every column of every chunk from the new packs; `Corruption` if one cannot be."""
-    for address, buffer in new.read_in_order(new.in_written_order()):
-        if plain_payload(address, buffer) is not None:
-            continue
+    done = new.read_back_blocks()
+    others = (address for address in new.in_written_order() if address not in done)
+    for address, buffer in new.read_in_order(others):
         chunk = Chunk(address, buffer, whole.get)
         if chunk.kind == RECORD:
             chunk.payload()

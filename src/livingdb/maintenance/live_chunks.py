@@ -26,10 +26,14 @@ __all__ = ["KnownRows", "LiveChunks", "load_payloads"]
 
 @dataclass(frozen=True)
 class KnownRows:
-    """Rows of the catalog that somebody has just read: snapshots, and versions by address."""
+    """Rows of the catalog that somebody has just read: snapshots, and versions by address.
+
+    `recipes` are chunks that are known to be recipes of versions that went.
+    """
 
     snapshots: Sequence[SnapshotRow] = ()
     versions: Mapping[Address, VersionRow] = field(default_factory=dict)
+    recipes: Collection[Address] = ()
 
 
 class LiveChunks:
@@ -59,6 +63,8 @@ class LiveChunks:
         self._runs: set[Address] = set()
         self._roots: set[tuple[Address, Address]] = set()
         self.addresses: set[Address] = set()
+        self.records: set[Address] = set()
+        """Those of them that are known to be records, which are never stored against others."""
         self.trees: list[tuple[int, Address, Address]] = []
         """The depth, definition and root of every tree, the oldest first."""
 
@@ -84,7 +90,9 @@ class LiveChunks:
         if not new:
             return
         self._newest = new[-1].sequence
-        found.update(row.address for row in new)
+        records = {row.address for row in new}
+        self.records |= records
+        found |= records
         read = [row.address for row in new] if self._with_table_maps else ()
         for address, payload in load_payloads(self._graph.store, read):
             if SHARES_TABLES in payload:
@@ -104,6 +112,7 @@ class LiveChunks:
         hollow = catalog.forgotten.versions()
         needed = [a for a, row in new.items() if row.base is None or a not in hollow]
         found.update(needed)
+        self.records.update(needed)
         for address, payload in load_payloads(store, needed):
             row = new[address]
             if row.base is None:

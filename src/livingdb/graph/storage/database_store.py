@@ -230,16 +230,17 @@ class DatabaseStore:
             with suppress(StorageFailure):
                 self.files.delete(f"packs/{name}")
 
-    def sweep_retired(self, is_alone: bool, moment: int) -> None:
+    def sweep_retired(self, is_alone: bool, moment: int, leased_since: int | None) -> None:
         """Remove the files of retired packs that nobody can be reading any more.
 
         Alone with the database, that is all of them; else those retired a day ago, if the
-        database is shared in a way that does not tell who uses it.
+        database is shared in a way that does not tell who uses it.  What was there when the oldest
+        lease began stays while that counts: Spark's tasks read files without anybody knowing.
         """
         gone = [
             name
             for name, time in self.catalog.packs.retired_packs()
-            if is_alone or moment - time > _DAY
+            if (is_alone or moment - time > _DAY) and (leased_since is None or time < leased_since)
         ]
         if not gone:
             return

@@ -83,7 +83,7 @@ def _known_rows(graph: Graph, found: Mark) -> KnownRows | None:
         return None
     history = found.history
     there = {a: row for a, row in history.versions.items() if a not in found.removed}
-    return KnownRows(list(history.rows.values()), there)
+    return KnownRows(list(history.rows.values()), there, found.removed | found.hollow)
 
 
 def _report(policy: Retention, found: Mark, is_dry: bool) -> Collection:

@@ -66,7 +66,7 @@ def sweep(graph: Graph, known: KnownRows | None = None) -> None:
     live = LiveChunks(graph, known=known, with_table_maps=False)
     for _ in range(_ATTEMPTS):
         live.find_new()
-        if _sweep_packs(graph, live):
+        if _sweep_packs(graph, live, known or KnownRows()):
             break
     give_back_pages(graph.store)
 
@@ -77,12 +77,13 @@ def pack_bytes(graph: Graph) -> int:
     return sum(sizes) + graph.store.journal.size_bytes()
 
 
-def _sweep_packs(graph: Graph, live: LiveChunks) -> bool:
+def _sweep_packs(graph: Graph, live: LiveChunks, known: KnownRows) -> bool:
     """Write packs anew that are worth it; False if something in them is needed after all."""
     graph.store.refresh()
     packs = [_open(graph, name) for name in graph.catalog.packs.names()]
-    needed = live.addresses | graph.store.references(live.addresses)
-    maps = _table_maps(graph, {a for pack in packs for a in pack.sizes if a not in needed})
+    needed = live.addresses | graph.store.references(live.addresses - live.records)
+    spare = {a for pack in packs for a in pack.sizes if a not in needed}
+    maps = _table_maps(graph, spare.difference(known.recipes))
     needed |= maps
     weighed = [_Weighed.of(pack, needed) for pack in packs]
     chosen = _choose(weighed, graph.store.journal.size_bytes())
@@ -90,7 +91,7 @@ def _sweep_packs(graph: Graph, live: LiveChunks) -> bool:
         return True
     names = tuple(pack.name for pack in chosen)
     others = (a for pack in packs if pack.name not in names for a in pack.sizes)
-    leant_on = graph.store.references(a for a in others if a in needed)
+    leant_on = graph.store.references((needed - live.records).intersection(others))
     needed = live.addresses | maps | leant_on
     held = {a for pack in packs if pack.name in names for a in pack.sizes}
     dead = held - needed
