@@ -369,7 +369,7 @@ class PackWriter:
         assert self._seen.isdisjoint(records)
         if len(self) + len(records) > COUNT_LIMIT:
             raise Unsupported(f"a pack holds {COUNT_LIMIT} chunks")
-        block = encode_block(list(records.values()), level)
+        block = encode_block(records, level)
         self._write_body(block)
         for place, address in enumerate(records):
             self._seen.add(address)

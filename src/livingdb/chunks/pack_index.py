@@ -147,13 +147,14 @@ class PackIndex:
         for first in range(0, self._count, size):
             last = min(first + size, self._count)
             self._check_all(np.arange(first, last))
-            yield [self._address(place) for place in range(first, last)]
+            yield self._addresses(first, last)
 
     def in_body_order(self) -> list[Address]:
         """All addresses in the order in which the bodies lie: that in which they were written."""
         self._check_all(np.arange(self._count))
         order = np.lexsort((self._lengths, self._offsets))
-        return [self._address(place) for place in order.tolist()]
+        addresses = self._addresses(0, self._count)
+        return [addresses[place] for place in order.tolist()]
 
     def problems(self, block_head: BlockHead) -> Iterator[str]:
         """What is wrong with the index, block by block and as a whole.
@@ -201,6 +202,11 @@ class PackIndex:
     def _address(self, place: int) -> Address:
         start = place * ADDRESS_BYTES
         return Address(bytes(self._columns[1][start : start + ADDRESS_BYTES]))
+
+    def _addresses(self, first: int, last: int) -> list[Address]:
+        size = ADDRESS_BYTES
+        joined = bytes(self._columns[1][first * size : last * size])
+        return [Address(joined[at : at + size]) for at in range(0, len(joined), size)]
 
     def _check_order(self, keys: Numbers, places: Places) -> None:
         # The search ran over entries not checked yet; that both neighbours are sound and lie
