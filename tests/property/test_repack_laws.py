@@ -19,7 +19,6 @@ from livingdb.chunks.chunk import (
     Chunk,
     encode_chunk,
     encode_record,
-    read_record,
     references,
 )
 from livingdb.chunks.memory import MemoryStore
@@ -62,7 +61,7 @@ class Store:
 def read(chunk: Chunk) -> list[bytes]:
     """Everything that is in a chunk, by other means than its digests."""
     if chunk.kind == RECORD:
-        return [read_record(chunk)]
+        return [chunk.payload()]
     answers = []
     for place, descriptor in enumerate(chunk.descriptors):
         batch = pa.record_batch([chunk.column(place, parse_descriptor(descriptor))], ["c"])

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from livingdb.catalog import schema
-from livingdb.catalog.forgotten import delete_in_parts
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.sql.read_queries import Queries
@@ -42,7 +41,7 @@ class DroppedBranches:
 
     def remove(self, connection: Connection, numbers: Sequence[int]) -> None:
         """Remember some no more."""
-        delete_in_parts(connection, _rows, _dropped.c.number, numbers)
+        _rows.delete_keys(connection, zip(numbers))
 
 
 def note_dropped(connection: Connection, row: DroppedBranchRow) -> None:

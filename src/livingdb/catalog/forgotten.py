@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Column, Connection, func, select
+from sqlalchemy import Connection, func, select
 
 from livingdb.catalog import schema
 from livingdb.catalog.sealed_rows import SealedRows
@@ -18,7 +18,7 @@ from livingdb.catalog.sql.read_queries import Queries
 from livingdb.chunks.address import Address
 from livingdb.errors import Forgotten
 
-__all__ = ["ForgottenRow", "ForgottenRows", "check_kept", "delete_in_parts", "forgotten_error"]
+__all__ = ["ForgottenRow", "ForgottenRows", "check_kept", "forgotten_error"]
 
 _snapshot, _version = schema.forgotten_snapshot, schema.forgotten_version
 _snapshots, _versions = SealedRows(_snapshot), SealedRows(_version)
@@ -94,7 +94,7 @@ class ForgottenRows:
 
     def remove_versions(self, connection: Connection, versions: Sequence[Address]) -> None:
         """The rows of hollow versions went, too: nothing that is kept comes from them any more."""
-        delete_in_parts(connection, _versions, _version.c.address, versions)
+        _versions.delete_keys(connection, zip(versions))
 
 
 def check_kept(connection: Connection, sequence: int) -> None:
@@ -108,11 +108,3 @@ def forgotten_error(row: ForgottenRow, name: str, instead: str = "") -> Forgotte
     """The error for who asks for rows of a forgotten snapshot."""
     day = datetime.fromtimestamp(row.time / 1e6, UTC).strftime("%Y-%m-%d %H:%M")
     return Forgotten(f"the rows of {name} were forgotten on {day} UTC: {row.reason}{instead}")
-
-
-def delete_in_parts(
-    connection: Connection, rows: SealedRows, column: Column[Any], values: Sequence[Any]
-) -> None:
-    """Remove the rows whose column has one of many values."""
-    for start in range(0, len(values), _PART):
-        rows.delete(connection, column.in_(values[start : start + _PART]))

@@ -52,6 +52,8 @@ class SealedRows:
         self._key = blake3(f"livingdb catalog row: {table.name}".encode()).digest()
         self._in_order: Callable[[Values], tuple[Any, ...]] = _getter(self.columns)
         self._insert = PreparedStatement(table.insert())
+        is_row = [column == bindparam(column.name) for column in table.primary_key]
+        self._delete = PreparedStatement(table.delete().where(*is_row))
 
     # --- digests -----------------------------------------------------------------------------
 
@@ -190,6 +192,12 @@ class SealedRows:
     def delete(self, connection: Connection, *where: ColumnElement[bool]) -> int:
         """Remove rows; how many there were."""
         return connection.execute(self.table.delete().where(*where)).rowcount
+
+    def delete_keys(self, connection: Connection, keys: Iterable[Sequence[Any]]) -> None:
+        """Remove the rows that have these primary keys, as many of them as there are."""
+        given = [dict(zip(self.key, key, strict=True)) for key in keys]
+        if given:
+            self._delete.run_many(connection, given)
 
     def _next_numbers(self, connection: Connection, count: int) -> list[int]:
         """Numbers that no row has or ever had."""

@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, func, select
 
 from livingdb.catalog import schema
-from livingdb.catalog.forgotten import delete_in_parts
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
@@ -71,6 +70,9 @@ _AFTER = (
     _columns.where(_table.c.sequence > bindparam("after"))
     .order_by(_table.c.sequence)
     .limit(bindparam("limit"))
+)
+_ALL_AFTER = PreparedStatement(
+    _columns.where(_table.c.sequence > bindparam("after")).order_by(_table.c.sequence)
 )
 _LAST = select(func.max(_table.c.sequence))
 
@@ -159,6 +161,11 @@ class Snapshots:
     def newest_number(self) -> int:
         """The number of the snapshot that was committed last."""
         return int(self._queries.scalar(_LAST) or 0)
+
+    def after(self, sequence: int) -> list[SnapshotRow]:
+        """All snapshots with greater numbers than this, oldest first; they are not remembered."""
+        rows = self._queries.run_prepared(_ALL_AFTER, {"after": sequence})
+        return [_row(row) for row in _rows.read_all(rows)]
 
     def newest_first(self, page: int = 4096) -> Iterator[SnapshotRow]:
         """All snapshots, newest first."""
@@ -273,6 +280,7 @@ def _row(values: Sequence[Any]) -> SnapshotRow:
     return SnapshotRow(values[0], Address(values[1]), values[2], numbers, *values[4:])
 
 
+_ALL_TOUCHES = PreparedStatement(_touches.every)
 _BETWEEN = _touches.every.where(
     _touch.c.name == bindparam("name"),
     _touch.c.sequence.between(bindparam("low"), bindparam("high")),
@@ -307,12 +315,12 @@ class ChangedTables:
 
     def all(self) -> list[tuple[str, int, Address | None]]:
         """Every table that a snapshot changed, and to which version (None: dropped)."""
-        rows = _touches.read_all(self._queries.all(_touches.every))
+        rows = _touches.read_all(self._queries.run_prepared(_ALL_TOUCHES, {}))
         return [(name, number, None if v is None else Address(v)) for name, number, v in rows]
 
-    def remove(self, connection: Connection, sequences: Sequence[int]) -> None:
-        """Forget what some snapshots changed: nothing that is kept comes from them."""
-        delete_in_parts(connection, _touches, _touch.c.sequence, sequences)
+    def remove(self, connection: Connection, changes: Iterable[tuple[str, int]]) -> None:
+        """Forget that tables were changed by snapshots: nothing that is kept comes from these."""
+        _touches.delete_keys(connection, changes)
 
     def changes_between(self, name: str, low: int, high: int) -> list[tuple[int, Address | None]]:
         """The snapshots with numbers from `low` to `high` that changed a table, newest first."""

@@ -17,7 +17,6 @@ from sqlalchemy import (
 )
 
 from livingdb.catalog import schema
-from livingdb.catalog.forgotten import delete_in_parts
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
@@ -81,6 +80,8 @@ _GET = PreparedStatement(
     .outerjoin(_run, _of_version)
     .where(_version.c.address == bindparam("address"))
 )
+_RUNS = PreparedStatement(_runs.every)
+_ALL = PreparedStatement(_rows.every)
 _GET_MANY = select(_version).where(_version.c.address.in_(bindparam("wanted", expanding=True)))
 _TREE = PreparedStatement(_trees.every.where(_made.c.version == bindparam("version")))
 
@@ -148,7 +149,7 @@ class VersionRows:
 
     def runs(self) -> list[RunRow]:
         """Every run."""
-        return [RunRow(*row) for row in _runs.read_all(self._queries.all(_runs.every))]
+        return [RunRow(*row) for row in _runs.read_all(self._queries.run_prepared(_RUNS, {}))]
 
     def get_many(self, addresses: Sequence[Address]) -> list[VersionRow]:
         """Those of the versions that are here."""
@@ -168,18 +169,21 @@ class VersionRows:
 
     def all(self) -> list[VersionRow]:
         """Every version."""
-        return [read_row(row) for row in self._queries.all(_rows.every)]
+        return [VersionRow(*row) for row in _rows.read_all(self._queries.run_prepared(_ALL, {}))]
 
     def remove(self, connection: Connection, versions: Sequence[Address]) -> None:
         """Remove versions that nothing comes from, with their trees and runs."""
-        delete_in_parts(connection, _rows, _version.c.address, versions)
+        _rows.delete_keys(connection, zip(versions))
         self.remove_answers(connection, versions)
 
     def remove_answers(self, connection: Connection, versions: Sequence[Address]) -> None:
         """Remove the trees of versions, their runs, and the runs that begin at them."""
-        delete_in_parts(connection, _trees, _made.c.version, versions)
-        delete_in_parts(connection, _runs, _run.c.version, versions)
-        delete_in_parts(connection, _runs, _run.c.since, versions)
+        gone = set(versions)
+        trees = connection.execute(select(_made.c.version)).all()
+        _trees.delete_keys(connection, [tuple(key) for key in trees if key[0] in gone])
+        runs = connection.execute(select(_run.c.version, _run.c.since)).all()
+        ended = [(key,) for key, since in runs if key in gone or since in gone]
+        _runs.delete_keys(connection, ended)
 
     def put_runs(self, connection: Connection, runs: Iterable[RunRow]) -> None:
         """Put runs in the place of those that versions have."""

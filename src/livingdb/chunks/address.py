@@ -15,6 +15,8 @@ ADDRESS_BYTES = 32
 
 def digest(*parts: bytes | memoryview) -> Address:
     """BLAKE3-256 of the parts, one after the other."""
+    if len(parts) == 1:
+        return Address(blake3(parts[0]).digest())
     hasher = blake3()
     for part in parts:
         hasher.update(part)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -32,6 +33,7 @@ from livingdb.chunks.chunk_format import (
     assemble,
     header_place,
     parse_directory,
+    plain_record,
     read_header,
     record_header,
     redaction_digest,
@@ -77,7 +79,8 @@ __all__ = [
     "encode_column",
     "encode_record",
     "join_columns",
-    "read_record",
+    "plain_payload",
+    "read_payload",
     "redacted_record",
     "references",
 ]
@@ -416,9 +419,25 @@ def decompress_ahead(chunks: Sequence[Chunk], positions: Sequence[int]) -> None:
         chunk._ahead[position] = memoryview(segment)
 
 
-def read_record(chunk: Chunk) -> bytes:
-    """The payload of a record chunk, verified."""
-    return chunk.payload()
+def read_payload(address: Address, buffer: Buffer, fetch: Fetch | None = None) -> bytes:
+    """What a record holds, verified; `Corruption` if the chunk is none."""
+    payload = plain_payload(address, buffer)
+    return Chunk(address, buffer, fetch).payload() if payload is None else payload
+
+
+def plain_payload(address: Address, buffer: Buffer) -> bytes | None:
+    """What a record holds that stands alone, as most do, verified; None for every other chunk."""
+    plain = plain_record(buffer, address)
+    if plain is None:
+        return None
+    compression, named, encoded_bytes, body = plain
+    payload: bytes | None = None
+    if compression == RAW:
+        payload = bytes(body)
+    elif compression == BUILT_IN:
+        with suppress(zstandard.ZstdError, MemoryError):
+            payload = decompress(record_decompressor(), body, encoded_bytes)
+    return payload if payload is not None and digest(payload) == named else None
 
 
 def references(chunk: Chunk) -> tuple[Address, ...]:

@@ -45,11 +45,14 @@ __all__ = [
     "header_place",
     "parse_directory",
     "parse_header",
+    "plain_record",
+    "raw_record",
     "read_header",
     "record_header",
     "redaction_digest",
     "redaction_header",
     "start_of_header",
+    "stored_against",
 ]
 
 MAGIC = b"LDC1"
@@ -69,6 +72,12 @@ _REPLACED_AT = len(REDACTION_MAGIC)
 _DIGEST_AT = _REPLACED_AT + ADDRESS_BYTES
 _REDACTED_AT = _DIGEST_AT + ADDRESS_BYTES
 _ALONE, _AGAINST, _BASE = 0, 1, 2
+
+_RECORD_START = _START.pack(MAGIC, RECORD, 0, 1, 1) + _RECORD_DESCRIPTOR
+_RECORD_HEADER_BYTES = len(_RECORD_START) + ADDRESS_BYTES
+# A record that stands alone: length and header, its digest last, standing and directory entry.
+_RECORD = struct.Struct(f"<H{len(_RECORD_START)}s{ADDRESS_BYTES}sBBII")
+_RECORD_HEADER = slice(_LENGTH.size, _LENGTH.size + _RECORD_HEADER_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +103,15 @@ def start_of_header(kind: int, level: int, rows: int, columns: int) -> bytes:
 
 def record_header(payload: bytes) -> bytes:
     """The header of a record."""
-    return start_of_header(RECORD, 0, 1, 1) + _RECORD_DESCRIPTOR + digest(payload)
+    return _RECORD_START + digest(payload)
+
+
+def raw_record(payload: bytes) -> StoredChunk:
+    """The stored form of a record that is not compressed."""
+    size = len(payload)
+    named = digest(payload)
+    head = _RECORD.pack(_RECORD_HEADER_BYTES, _RECORD_START, named, _ALONE, RAW, size, size)
+    return StoredChunk(digest(head[_RECORD_HEADER]), head + payload)
 
 
 def redaction_header(replaced: Address, header: bytes) -> bytes:
@@ -170,6 +187,43 @@ def read_header(buffer: Buffer, address: Address) -> tuple[bytes, Header]:
         return header, parse_header(header)
     except (struct.error, IndexError):
         raise Corruption("it is cut short") from None
+
+
+def plain_record(
+    buffer: Buffer, address: Address
+) -> tuple[int, bytes, int, bytes | memoryview] | None:
+    """Of a record that stands alone its compression, digest, bytes when plain, and body.
+
+    None for every other chunk, and for one that is damaged: `read_header` knows what it is.
+    """
+    head = buffer[: _RECORD.size]
+    if len(head) != _RECORD.size:
+        return None
+    length, start, named, standing, compression, stored, encoded = _RECORD.unpack(head)
+    if length != _RECORD_HEADER_BYTES or start != _RECORD_START or standing != _ALONE:
+        return None
+    body = buffer[_RECORD.size : _RECORD.size + stored]
+    is_whole = len(body) == stored and encoded <= stored * MAX_RATIO
+    if not is_whole or digest(head[_RECORD_HEADER]) != address:
+        return None
+    return compression, named, encoded, body
+
+
+def stored_against(buffer: Buffer) -> Address | None:
+    """The chunk that a stored one needs to be read, from its first bytes alone."""
+    try:
+        at = _LENGTH.size
+        (length,) = _LENGTH.unpack(buffer[:at])
+        if not length:
+            at = _LONG_LENGTH.size
+            _, length = _LONG_LENGTH.unpack(buffer[:at])
+        at += length
+        standing = bytes(buffer[at : at + 1 + ADDRESS_BYTES])
+        if standing[0] != _AGAINST:
+            return None
+    except (struct.error, IndexError):
+        raise Corruption("it is cut short") from None
+    return Address(standing[1:])
 
 
 @lru_cache(maxsize=1024)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from blake3 import blake3
 
 from livingdb.chunks.address import ADDRESS_BYTES, Address, digest
+from livingdb.chunks.chunk_format import stored_against
 from livingdb.chunks.pack_format import (
     BLOCK_ENTRIES,
     BLOCKS_VERSION,
@@ -109,11 +110,71 @@ class Pack:
             return None
         in_block = index.block_place(place)
         if in_block is not None:
-            return self._block_record(*in_block)
+            return self._block_record(*in_block).data
         start, stop = index.span(place)
+        return self._body(start, stop - start)
+
+    def read_in_order(self, addresses: Sequence[Address]) -> Iterator[tuple[Address, Buffer]]:
+        """Those of the addresses that are here with their bytes, in the order in which they lie."""
+        for address, start, length in self._in_order(addresses):
+            if self._is_in_block(length):
+                yield address, self._block_record(start, length & ~IN_BLOCK).data
+            else:
+                yield address, self._body(start, length)
+
+    def read_back_blocks(self) -> set[Address]:
+        """The records in blocks, every one of which holds what its address names.
+
+        `Corruption` if that is not so.
+        """
+        found: set[Address] = set()
+        for address, start, length in self._in_order(list(self.addresses())):
+            if self._is_in_block(length):
+                if self._block_record(start, length & ~IN_BLOCK).address != address:
+                    raise Corruption(f"pack {self._name}: a record is not the one it should be")
+                found.add(address)
+        return found
+
+    def references(self, addresses: Sequence[Address]) -> dict[Address, Address | None]:
+        """Those of the addresses that are here, each with the chunk it is stored against."""
+        found: dict[Address, Address | None] = {}
+        for address, start, length in self._in_order(addresses):
+            is_record = self._is_in_block(length)
+            found[address] = None if is_record else stored_against(self._body(start, length))
+        return found
+
+    def _in_order(self, addresses: Sequence[Address]) -> Iterator[tuple[Address, int, int]]:
+        """Those of the addresses that are here, with what the index has of their places."""
+        index = self._index()
+        places = index.find(addresses)
+        here = np.flatnonzero(places >= 0)
+        order, starts, lengths = index.bodies(places[here])
+        for at, start, length in zip(here[order].tolist(), starts, lengths, strict=True):
+            yield addresses[at], start, length
+
+    def _body(self, start: int, length: int) -> Buffer:
         if self._mapped:
-            return self._read(start, stop)
-        return RangedBody(self, start, stop)
+            return self._read(start, start + length)
+        return RangedBody(self, start, start + length)
+
+    def _is_in_block(self, length: int) -> bool:
+        return bool(length & IN_BLOCK) and self._trailer.has_blocks
+
+    def sizes(self) -> dict[Address, int]:
+        """How many bytes of the pack each chunk takes; of a block, its share."""
+        index = self._index()
+        addresses = list(self.addresses())
+        shares: dict[int, int] = {}
+        found: dict[Address, int] = {}
+        order, starts, lengths = index.bodies(np.arange(len(self)))
+        for at, start, length in zip(order.tolist(), starts, lengths, strict=True):
+            if self._is_in_block(length):
+                if start not in shares:
+                    size_bytes, count = self._block_head(start)
+                    shares[start] = size_bytes // max(count, 1)
+                length = shares[start]
+            found[addresses[at]] = length
+        return found
 
     def stored_bytes(self, address: Address) -> int:
         """How many bytes of the pack a chunk takes; of a block, its share."""
@@ -128,7 +189,7 @@ class Pack:
         size_bytes, count = self._block_head(in_block[0])
         return size_bytes // max(count, 1)
 
-    def _block_record(self, offset: int, place: int) -> bytes:
+    def _block_record(self, offset: int, place: int) -> StoredChunk:
         """A record in a block, as a chunk by itself."""
         records = self._blocks.get(offset)
         if records is None:
@@ -143,7 +204,7 @@ class Pack:
                     self._blocks.popitem(last=False)
         if place >= len(records):
             raise Corruption(f"pack {self._name}, block at {offset}: no record {place} in it")
-        return bytes(records[place].data)
+        return records[place]
 
     def _block_head(self, offset: int) -> tuple[int, int]:
         """How many bytes the block there takes, and how many records it holds."""
@@ -308,7 +369,7 @@ class PackWriter:
         assert self._seen.isdisjoint(records)
         if len(self) + len(records) > COUNT_LIMIT:
             raise Unsupported(f"a pack holds {COUNT_LIMIT} chunks")
-        block = encode_block(list(records.values()), level)
+        block = encode_block(records, level)
         self._write_body(block)
         for place, address in enumerate(records):
             self._seen.add(address)

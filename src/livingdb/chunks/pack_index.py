@@ -118,6 +118,22 @@ class PackIndex:
             raise Corruption(f"pack {self._name}: a chunk at {start}–{stop} is not in its bodies")
         return start, stop
 
+    def bodies(self, places: Places) -> tuple[Places, list[int], list[int]]:
+        """Where the bodies of entries begin, in that order: which entries, starts and lengths.
+
+        Of what is in a block, where that begins, and a length as the index has it.
+        """
+        self._check_all(places)
+        order = np.lexsort((self._lengths[places], self._offsets[places]))
+        starts, lengths = self._offsets[places[order]], self._lengths[places[order]]
+        stops = starts + lengths
+        if self._has_blocks:
+            stops[(lengths & IN_BLOCK) != 0] = 0
+        edges = np.uint64(HEADER_BYTES), np.uint64(self._layout.bodies_end)
+        if ((starts < edges[0]) | (stops > edges[1])).any():
+            raise Corruption(f"pack {self._name}: a chunk is not in its bodies")
+        return order, starts.tolist(), lengths.tolist()
+
     def block_place(self, place: int) -> tuple[int, int] | None:
         """Where the block of an entry begins, and its place in that; None if it is in none."""
         if not self._has_blocks:
@@ -131,13 +147,14 @@ class PackIndex:
         for first in range(0, self._count, size):
             last = min(first + size, self._count)
             self._check_all(np.arange(first, last))
-            yield [self._address(place) for place in range(first, last)]
+            yield self._addresses(first, last)
 
     def in_body_order(self) -> list[Address]:
         """All addresses in the order in which the bodies lie: that in which they were written."""
         self._check_all(np.arange(self._count))
         order = np.lexsort((self._lengths, self._offsets))
-        return [self._address(place) for place in order.tolist()]
+        addresses = self._addresses(0, self._count)
+        return [addresses[place] for place in order.tolist()]
 
     def problems(self, block_head: BlockHead) -> Iterator[str]:
         """What is wrong with the index, block by block and as a whole.
@@ -185,6 +202,11 @@ class PackIndex:
     def _address(self, place: int) -> Address:
         start = place * ADDRESS_BYTES
         return Address(bytes(self._columns[1][start : start + ADDRESS_BYTES]))
+
+    def _addresses(self, first: int, last: int) -> list[Address]:
+        size = ADDRESS_BYTES
+        joined = bytes(self._columns[1][first * size : last * size])
+        return [Address(joined[at : at + size]) for at in range(0, len(joined), size)]
 
     def _check_order(self, keys: Numbers, places: Places) -> None:
         # The search ran over entries not checked yet; that both neighbours are sound and lie

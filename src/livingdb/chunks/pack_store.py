@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from livingdb.chunks.address import Address
+from livingdb.chunks.chunk_format import stored_against
 from livingdb.chunks.pack import Pack, PackWriter
 from livingdb.chunks.pack_format import IN_BLOCK
 from livingdb.chunks.store import Buffer, StoredChunk, missing_chunk
@@ -117,6 +118,37 @@ class PackStore:
         if body is None:
             raise damage or missing_chunk(address)
         return body
+
+    def read_in_order(self, addresses: Iterable[Address]) -> Iterator[tuple[Address, Buffer]]:
+        """Many chunks, those of a pack in the order in which they lie, and so in little time.
+
+        Those that are not here, or in a pack that is damaged, come last, as `get` has them.
+        """
+        wanted = dict.fromkeys(addresses)
+        for part in self._parts:
+            try:
+                for address, body in part.pack().read_in_order(list(wanted)):
+                    del wanted[address]
+                    yield address, body
+            except Corruption:
+                continue  # another pack may have what is left
+        yield from ((address, self.get(address)) for address in wanted)
+
+    def read_back_blocks(self) -> set[Address]:
+        """The records that lie in blocks; `Corruption` if one does not hold what it should."""
+        return {address for part in self._parts for address in part.pack().read_back_blocks()}
+
+    def references(self, addresses: Iterable[Address]) -> set[Address]:
+        """What chunks are stored against: dictionaries and the bases of patches, the next ones."""
+        wanted = dict.fromkeys(addresses)
+        found: set[Address | None] = set()
+        for part in self._parts:
+            with suppress(Corruption):  # another pack may have what is in it
+                known = part.pack().references(list(wanted))
+                found.update(known.values())
+                wanted = {address: None for address in wanted if address not in known}
+        found.update(stored_against(self.get(address)) for address in wanted)
+        return {named for named in found if named is not None}
 
     def stored_bytes(self, address: Address) -> int:
         """How many bytes a chunk takes in its pack; 0 if it is in none."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import zstandard
 
-from livingdb.chunks.address import Address, digest
-from livingdb.chunks.chunk_format import RAW, PhysicalColumn, assemble, record_header
+from livingdb.chunks.address import Address
+from livingdb.chunks.chunk_format import raw_record
 from livingdb.chunks.compression import compressor, decompress, decompressor
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import Corruption
@@ -70,21 +70,21 @@ def in_reference_order(payloads: Mapping[Address, bytes]) -> list[Address]:
     return order
 
 
-def encode_block(payloads: Sequence[bytes], level: int) -> bytes:
+def encode_block(records: Mapping[Address, bytes], level: int) -> bytes:
     """The block of these records, in this order."""
-    assert 0 < len(payloads) <= MOST_RECORDS
+    assert 0 < len(records) <= MOST_RECORDS
     places: dict[bytes, bytes] = {}
 
     def shorten(match: re.Match[bytes]) -> bytes:
         return places.get(match[0], match[0])
 
     coded = []
-    for place, payload in enumerate(payloads):
+    for place, (address, payload) in enumerate(records.items()):
         coded.append(_ADDRESS_TEXT.sub(shorten, payload))
-        places[_address(payload).hex().encode()] = _NAMED + _PLACE.pack(place)
+        places[address.hex().encode()] = _NAMED + _PLACE.pack(place)
     plain = b"".join([*(_LENGTH.pack(len(part)) for part in coded), *coded])
     frame = compressor(level).compress(plain)
-    return _HEAD.pack(len(frame), len(plain), len(payloads)) + frame
+    return _HEAD.pack(len(frame), len(plain), len(records)) + frame
 
 
 def block_head(head: bytes | memoryview) -> tuple[int, int]:
@@ -123,11 +123,6 @@ def _records(plain: bytes, count: int) -> Iterator[StoredChunk]:
         part = plain[at : at + length]
         at += length
         payload = _NAME.sub(expand, part) if _NAMED in part else part
-        column = PhysicalColumn(RAW, payload, len(payload))
-        stored = assemble(record_header(payload), [column])
+        stored = raw_record(payload)
         texts.append(stored.address.hex().encode())
         yield stored
-
-
-def _address(payload: bytes) -> Address:
-    return digest(record_header(payload))

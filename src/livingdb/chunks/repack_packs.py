@@ -96,6 +96,7 @@ def write_again(
             depth_limit=depth_limit,
             lasts=lasts,
             block_sink=stream.add_block,
+            fetch_many=store.read_in_order,
         )
         new = stream.flush()
         written = store.with_packs(new)
@@ -107,8 +108,10 @@ def write_again(
 
 def _read_back(new: PackStore, whole: PackStore) -> None:
     """Read every column of every chunk from the new packs; `Corruption` if one cannot be."""
-    for address in new.in_written_order():
-        chunk = Chunk(address, new.get(address), whole.get)
+    done = new.read_back_blocks()
+    others = (address for address in new.in_written_order() if address not in done)
+    for address, buffer in new.read_in_order(others):
+        chunk = Chunk(address, buffer, whole.get)
         if chunk.kind == RECORD:
             chunk.payload()
             continue

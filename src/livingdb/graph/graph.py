@@ -202,10 +202,11 @@ class Graph:
         self.check_writable()
         if self.catalog.packs.retired_packs():
             lease = self.place.lease
+            since = min((known.began for known in self.leases.current()), default=None)
             if lease is None:
-                self.store.sweep_retired(False, now())
+                self.store.sweep_retired(False, now(), since)
             elif lease.is_alone():
-                self.store.sweep_retired(True, now())
+                self.store.sweep_retired(True, now(), since)
         if self.store.redacted:
             self.catalog.clear_erased()
 

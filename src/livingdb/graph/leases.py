@@ -7,7 +7,7 @@ again and again, from a thread of its own; one whose process ended runs out, and
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
@@ -38,26 +38,48 @@ class Leases:
 
         `holder` says who and what for, as `collect_garbage(dry_run=True)` tells it.
         """
-        began = _now()
-        lease = LeaseRow(new_id(), sequence, holder, began, began + _micros(seconds))
-        with self._catalog.write() as connection:
-            check_kept(connection, sequence)
-            self._catalog.leases.add(connection, lease)
+        lease = self.grant(sequence, holder, seconds)
         ended = Event()
-        beat = Thread(target=self._renew, args=(lease.id, seconds, ended), daemon=True)
+        beat = Thread(target=self._beat, args=(lease.id, seconds, ended), daemon=True)
         beat.start()
         try:
             yield lease
         finally:
             ended.set()
             beat.join()
-            with suppress(LivingDBError), self._catalog.write() as connection:
-                self._catalog.leases.drop(connection, lease.id)
+            with suppress(LivingDBError):
+                self.drop([lease.id])
 
-    def _renew(self, lease: str, seconds: float, ended: Event) -> None:
+    def grant(self, sequence: int, holder: str, seconds: float) -> LeaseRow:
+        """Keep the snapshot of a number for so long; `Forgotten` if it went before.
+
+        For who cannot say when he is done with it, or puts that off with `renew`.
+        """
+        began = _now()
+        lease = LeaseRow(new_id(), sequence, holder, began, began + _micros(seconds))
+        with self._catalog.write() as connection:
+            check_kept(connection, sequence)
+            self._catalog.leases.sweep(connection, began)
+            self._catalog.leases.add(connection, lease)
+        return lease
+
+    def renew(self, leases: Iterable[str], seconds: float) -> None:
+        """Let leases last so long from now on."""
+        until = _now() + _micros(seconds)
+        with self._catalog.write() as connection:
+            for lease in leases:
+                self._catalog.leases.renew(connection, lease, until)
+
+    def drop(self, leases: Iterable[str]) -> None:
+        """Let go of leases."""
+        with self._catalog.write() as connection:
+            for lease in leases:
+                self._catalog.leases.drop(connection, lease)
+
+    def _beat(self, lease: str, seconds: float, ended: Event) -> None:
         while not ended.wait(seconds / _BEATS):
-            with suppress(LivingDBError), self._catalog.write() as connection:
-                self._catalog.leases.renew(connection, lease, _now() + _micros(seconds))
+            with suppress(LivingDBError):
+                self.renew([lease], seconds)
 
     def current(self) -> list[LeaseRow]:
         """The leases that count now."""

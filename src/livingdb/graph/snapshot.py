@@ -16,7 +16,15 @@ from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.errors import Corruption
 from livingdb.tables.records import load_record, record
 
-__all__ = ["Edge", "SnapshotRecord", "TableMap", "overlay_tables", "shared_map"]
+__all__ = [
+    "SHARES_TABLES",
+    "Edge",
+    "SnapshotRecord",
+    "TableMap",
+    "is_table_map",
+    "overlay_tables",
+    "shared_map",
+]
 
 _LEAST_OVERLAY = 4
 
@@ -78,6 +86,15 @@ def shared_map(record: Mapping[str, Any]) -> Address | None:
     """The record of tables that a snapshot's own refers to; None if it has them all itself."""
     text = record["tables"].get("")
     return None if text is None else Address(bytes.fromhex(text))
+
+
+SHARES_TABLES = b'"tables":{"":"'
+"""What is in every record that refers to another one for its tables, as records are written."""
+
+
+def is_table_map(payload: bytes) -> bool:
+    """Whether a record is one that snapshots share for their tables, and nothing else."""
+    return payload.startswith(b'{"tables":')
 
 
 Held = TypeVar("Held")

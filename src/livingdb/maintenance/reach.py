@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from livingdb.chunks.address import Address
@@ -11,7 +12,9 @@ from livingdb.tables.recipe import Change, Definition, Derived, Recipe, Rows
 from livingdb.trees.forest import Forest
 from livingdb.trees.nodes import Cache, Entries, Reader
 
-__all__ = ["Trees", "recipe_chunks", "recipe_inputs", "references"]
+__all__ = ["Trees", "addresses_in", "recipe_chunks", "recipe_inputs", "references"]
+
+_ADDRESS = re.compile(rb"[0-9a-f]{64}")
 
 
 def recipe_chunks(recipe: Recipe) -> Iterator[Address]:
@@ -20,6 +23,11 @@ def recipe_chunks(recipe: Recipe) -> Iterator[Address]:
         yield from recipe.chunks
     elif isinstance(recipe, Rows):
         yield recipe.definition
+
+
+def addresses_in(payload: bytes) -> list[Address]:
+    """The addresses that a record names.  Of a change: its base, and the chunks of its rows."""
+    return [Address(bytes.fromhex(text.decode())) for text in _ADDRESS.findall(payload)]
 
 
 def recipe_inputs(recipe: Recipe) -> list[Address]:

@@ -34,6 +34,7 @@ from livingdb.engines.range_text import RANGES_OPTION
 from livingdb.errors import InvalidData, LivingDBError, NotFound
 from livingdb.spark.branch_option import BranchOption
 from livingdb.spark.brief_errors import brief_errors, is_worker
+from livingdb.spark.frame_leases import lease_read
 from livingdb.spark.options import (
     check_known,
     check_partitions,
@@ -192,7 +193,9 @@ class SnapshotReader(DataSourceReader):
 
         with open_database(self.url) as db:
             graph = db._graph
-            version = graph.version(graph.resolve(f"id:{self.snapshot}").snapshot, self.table)
+            row = graph.resolve(f"id:{self.snapshot}").snapshot
+            lease_read(graph, row)
+            version = graph.version(row, self.table)
             schema = graph.versions.definition(version).schema
             part = scan_bounds(schema, self._ranges(schema))
             rows = graph.versions.tree_rows(version)
@@ -264,6 +267,7 @@ def pin_table(url: str, options: Mapping[str, str], table: str, is_feed: bool) -
             ref = options[given[0]]
         found = db.at(ref)
         snapshot, columns = found.id, found.table(table).schema
+        lease_read(db._graph, found._row)
     return PinnedTable(snapshot, columns, _where(options, columns, is_feed))
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "Rows",
     "fresh_recipe",
     "load_recipe",
+    "parse_recipe",
 ]
 
 
@@ -185,7 +186,11 @@ Recipe = Rows | Change | Derived
 
 def load_recipe(store: ChunkReader, version: Address) -> Recipe:
     """The recipe of a version."""
-    data = load_record(store, version)
+    return parse_recipe(version, load_record(store, version))
+
+
+def parse_recipe(version: Address, data: Mapping[str, Any]) -> Recipe:
+    """The recipe that a record holds; the version is for messages."""
     try:
         kind = data["kind"]
         if kind == "rows":

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from livingdb.chunks.address import Address, short
-from livingdb.chunks.chunk import Chunk, encode_record, read_record, redacted_record
+from livingdb.chunks.chunk import encode_record, read_payload, redacted_record
 from livingdb.chunks.store import ChunkReader, StoredChunk
 from livingdb.errors import Corruption
 
-__all__ = ["load_record", "record", "redacted"]
+__all__ = ["load_record", "parse_record", "record", "redacted"]
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 
@@ -27,7 +27,11 @@ def redacted(address: Address, value: dict[str, Any]) -> StoredChunk:
 
 def load_record(store: ChunkReader, address: Address) -> dict[str, Any]:
     """The value at an address, verified."""
-    payload = read_record(Chunk(address, store.get(address), store.get))
+    return parse_record(address, read_payload(address, store.get(address), store.get))
+
+
+def parse_record(address: Address, payload: bytes) -> dict[str, Any]:
+    """The value that a record holds; the address is for messages."""
     try:
         value = json.loads(payload)
     except ValueError:

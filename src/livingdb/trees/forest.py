@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from livingdb.chunks.address import Address, digest, short
 from livingdb.chunks.arrow_values import taken_rows
-from livingdb.chunks.chunk import Chunk, encode_record, read_record
+from livingdb.chunks.chunk import encode_record, read_payload
 from livingdb.chunks.store import ChunkStore
 from livingdb.errors import Corruption
 from livingdb.trees import diff as tree_diff
@@ -128,7 +128,7 @@ class Forest:
         """The root of each group's tree."""
         if self.is_single:
             return [root]
-        record = read_record(Chunk(root, self.store.get(root), self.store.get))
+        record = read_payload(root, self.store.get(root), self.store.get)
         try:
             roots = [Address(bytes.fromhex(text)) for text in json.loads(record)["groups"]]
         except (ValueError, KeyError, TypeError):

@@ -22,7 +22,7 @@ from livingdb.chunks.chunk import (
     draft_chunk,
     encode_chunk,
     encode_record,
-    read_record,
+    read_payload,
     references,
 )
 from livingdb.chunks.plain import decode_plain, encode_plain
@@ -126,11 +126,12 @@ class TestRoundTrips:
         for payload in (b"", b"{}", b"x" * 100_000):
             stored = encode_record(payload)
             chunk = Chunk(stored.address, stored.data)
-            assert read_record(chunk) == payload
+            assert chunk.payload() == payload
+            assert read_payload(stored.address, stored.data) == payload
             assert references(chunk) == ()
         leaf = encode_chunk([CASES["int8"]])
         with pytest.raises(Corruption, match="not a record"):
-            read_record(Chunk(leaf.address, leaf.data))
+            read_payload(leaf.address, leaf.data)
 
     def test_a_chunk_without_columns(self) -> None:
         stored = encode_chunk([])

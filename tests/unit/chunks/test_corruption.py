@@ -27,7 +27,7 @@ from livingdb.chunks.chunk import (
     decompress_ahead,
     encode_chunk,
     encode_record,
-    read_record,
+    read_payload,
     references,
 )
 from livingdb.chunks.memory import MemoryStore
@@ -85,10 +85,6 @@ def read_ahead(address: Address, data: bytes, fetch: Fetch) -> list[pa.Array]:
     chunk = Chunk(address, data, fetch)
     decompress_ahead([chunk], range(6))
     return [chunk.column(place, array.type) for place, array in enumerate(expected(0))]
-
-
-def read_payload(address: Address, data: bytes, fetch: Fetch) -> bytes:
-    return read_record(Chunk(address, data, fetch))
 
 
 def repacked(versions: list[list[pa.Array]], chain: bool) -> tuple[MemoryStore, list[Address]]:

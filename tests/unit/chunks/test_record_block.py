@@ -33,6 +33,10 @@ def address_of(payload: bytes) -> Address:
     return digest(record_header(payload))
 
 
+def by_address(payloads: list[bytes]) -> dict[Address, bytes]:
+    return {address_of(payload): payload for payload in payloads}
+
+
 def history(count: int) -> dict[Address, bytes]:
     """Records each of which names the two before it, and something that is in no block."""
     made: list[bytes] = []
@@ -40,7 +44,7 @@ def history(count: int) -> dict[Address, bytes]:
         named = [address_of(payload).hex() for payload in made[-2:]]
         value = {"parents": named, "number": number, "other": digest(b"%d" % number).hex()}
         made.append(json.dumps(value, sort_keys=True, separators=(",", ":")).encode())
-    return {address_of(payload): payload for payload in made}
+    return by_address(made)
 
 
 def packed(records: dict[Address, bytes]) -> bytes:
@@ -61,19 +65,19 @@ def payload_in(pack: Pack, address: Address) -> bytes:
 class TestBlocks:
     def test_what_goes_in_comes_out(self) -> None:
         payloads = [*history(300).values(), b"", b"{}", '{"ö":"\U0001f600"}'.encode()]
-        found = decode_block(encode_block(payloads, 3))
+        found = decode_block(encode_block(by_address(payloads), 3))
         assert [chunk.address for chunk in found] == [address_of(p) for p in payloads]
         assert [Chunk(c.address, c.data).payload() for c in found] == payloads
 
     def test_names_of_others_take_few_bytes(self) -> None:
-        payloads = list(history(1000).values())
-        assert len(encode_block(payloads, 12)) < 60 * len(payloads)  # half of it is `other`
+        records = history(1000)
+        assert len(encode_block(records, 12)) < 60 * len(records)  # half of it is `other`
 
     def test_text_that_only_looks_like_an_address(self) -> None:
         first = b'{"a":1}'
         text = address_of(first).hex()
         payloads = [first, f"{text}{text}0{text[1:]}".encode(), f"f{text}f".encode()]
-        found = decode_block(encode_block(payloads, 1))
+        found = decode_block(encode_block(by_address(payloads), 1))
         assert [Chunk(c.address, c.data).payload() for c in found] == payloads
 
     def test_what_fits(self) -> None:
@@ -94,11 +98,11 @@ class TestBlocks:
             decode_block(data)
 
     def test_it_claims_too_much(self) -> None:
-        block = bytearray(encode_block([b"{}"], 1))
+        block = bytearray(encode_block(by_address([b"{}"]), 1))
         block[4:8] = (1 << 30).to_bytes(4, "little")
         with pytest.raises(Corruption, match="too much"):
             decode_block(bytes(block))
-        block = bytearray(encode_block([b"{}"], 1))
+        block = bytearray(encode_block(by_address([b"{}"]), 1))
         block[8:12] = (MOST_RECORDS + 1).to_bytes(4, "little")
         with pytest.raises(Corruption, match="too much"):
             decode_block(bytes(block))

@@ -20,7 +20,7 @@ from livingdb.chunks.chunk import (
     Chunk,
     encode_chunk,
     encode_record,
-    read_record,
+    read_payload,
     references,
 )
 from livingdb.chunks.memory import MemoryStore
@@ -130,7 +130,7 @@ class TestDictionaries:
         store, report = repacked(chunks)
         assert report.after_bytes < 0.9 * report.before_bytes
         for chunk, payload in zip(chunks, payloads, strict=True):
-            assert read_record(Chunk(chunk.address, store.get(chunk.address), store.get)) == payload
+            assert read_payload(chunk.address, store.get(chunk.address), store.get) == payload
 
     def test_a_few_chunks_make_no_group(self) -> None:
         chunks = deltas(5)

@@ -5,8 +5,9 @@ For the few statements of every commit, where building them anew costs more than
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, Dialect
@@ -24,17 +25,22 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """Its text, the order of its values if they go by order, and values it brings along."""
+    """Its text, what gives its driver values, and values it brings along."""
 
     text: str
-    order: list[str] | None
+    pick: Callable[[Values], Any]
     fixed: dict[str, Any]
 
     def bind(self, values: Values) -> Any:
         """The values as the driver takes them."""
-        if self.fixed:
-            values = {**self.fixed, **values}
-        return values if self.order is None else [values[name] for name in self.order]
+        return self.pick({**self.fixed, **values} if self.fixed else values)
+
+
+def _picker(order: list[str] | None) -> Callable[[Values], Any]:
+    """What gives a driver values by their names, or in the order in which it takes them."""
+    if order is None:
+        return dict
+    return itemgetter(*order) if len(order) > 1 else lambda values: [values[n] for n in order]
 
 
 class PreparedStatement:
@@ -50,7 +56,7 @@ class PreparedStatement:
             compiled = self._statement.compile(dialect=dialect)
             given = compiled.params if isinstance(compiled, SQLCompiler) else {}
             fixed = {name: value for name, value in given.items() if value is not None}
-            known = _Compiled(str(compiled), getattr(compiled, "positiontup", None), fixed)
+            known = _Compiled(str(compiled), _picker(getattr(compiled, "positiontup", None)), fixed)
             self._compiled[dialect.name] = known
         return known
 

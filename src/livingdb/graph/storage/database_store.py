@@ -102,6 +102,34 @@ class DatabaseStore:
         """The stored bytes of those that are in the journal."""
         return self.journal.get_many(addresses)
 
+    def read_in_order(self, addresses: Iterable[Address]) -> Iterator[tuple[Address, Buffer]]:
+        """Many chunks, in the order in which they lie; others come last, as `get` has them."""
+        packed, rest = self._split(addresses)
+        yield from self.packs.read_in_order(packed)
+        yield from ((address, self.get(address)) for address in rest)
+
+    def references(self, addresses: Iterable[Address]) -> set[Address]:
+        """What chunks are stored against, near and far: dictionaries and the bases of patches."""
+        found: set[Address] = set()
+        waiting = set(addresses)
+        while waiting:
+            packed, _ = self._split(waiting)  # all others are stored by themselves
+            waiting = self.packs.references(packed) - found
+            found |= waiting
+        return found
+
+    def _split(self, addresses: Iterable[Address]) -> tuple[list[Address], list[Address]]:
+        """Those of the addresses that packs have, and all others."""
+        wanted = list(dict.fromkeys(addresses))
+        if not wanted:
+            return [], []
+        packed: list[Address] = []
+        rest: list[Address] = []
+        for address, is_there in zip(wanted, self.packs.contains(wanted).tolist(), strict=True):
+            is_packed = is_there and address not in self.redacted
+            (packed if is_packed else rest).append(address)
+        return packed, rest
+
     def take_missed(self) -> set[Address]:
         """The chunks that somebody asked for in vain since this was asked last."""
         with self._lock:
@@ -202,16 +230,17 @@ class DatabaseStore:
             with suppress(StorageFailure):
                 self.files.delete(f"packs/{name}")
 
-    def sweep_retired(self, is_alone: bool, moment: int) -> None:
+    def sweep_retired(self, is_alone: bool, moment: int, leased_since: int | None) -> None:
         """Remove the files of retired packs that nobody can be reading any more.
 
         Alone with the database, that is all of them; else those retired a day ago, if the
-        database is shared in a way that does not tell who uses it.
+        database is shared in a way that does not tell who uses it.  What was there when the oldest
+        lease began stays while that counts: Spark's tasks read files without anybody knowing.
         """
         gone = [
             name
             for name, time in self.catalog.packs.retired_packs()
-            if is_alone or moment - time > _DAY
+            if (is_alone or moment - time > _DAY) and (leased_since is None or time < leased_since)
         ]
         if not gone:
             return

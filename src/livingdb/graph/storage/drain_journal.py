@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
+from time import time_ns
 from typing import Any
 
 from livingdb.catalog.sql.sqlite import reading_engine
@@ -93,13 +94,21 @@ def _join(store: DatabaseStore, names: list[str]) -> int:
     with store.catalog.write() as connection:
         still = [name for name, _ in store.catalog.packs.levels(connection)]
         is_done = all(name in still for name in names)
-        if is_done:
+        moment = time_ns() // 1_000
+        is_leased = any(lease.until >= moment for lease in store.catalog.leases.all())
+        if is_done and is_leased:  # their files go once nobody can be reading them
+            store.catalog.packs.retire(connection, names, moment)
+        elif is_done:
             store.catalog.packs.remove(connection, names)
+        if is_done:
             store.catalog.packs.add(connection, levels)
     if not is_done:
         store.drop_packs(new)
         return 0
-    store.retire_packs(names)
+    if is_leased:
+        store.refresh()
+    else:
+        store.retire_packs(names)
     return len(names)
 
 

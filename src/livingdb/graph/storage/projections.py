@@ -140,19 +140,24 @@ def subtree_files(base: BaseRows) -> list[tuple[str, Subtree]]:
 
 
 def files_of_heads(graph: Graph) -> dict[str, tuple[BaseRows, Subtree]]:
-    """The files that the tables of all heads are read from, as far as they need no other tree."""
+    """The files that the tables of all heads are read from, as far as they need no other tree.
+
+    Also those of snapshots that somebody has a lease on: a data frame may be reading them.
+    """
     found: dict[str, tuple[BaseRows, Subtree]] = {}
-    for version in _head_versions(graph):
+    for version in _read_versions(graph):
         base = base_rows(graph, version, evaluate=False)
         if base is not None:
             found.update((name, (base, subtree)) for name, subtree in subtree_files(base))
     return found
 
 
-def _head_versions(graph: Graph) -> Iterator[Version]:
+def _read_versions(graph: Graph) -> Iterator[Version]:
+    read = {branch.head for branch in graph.branches.all()}
+    read |= {lease.snapshot for lease in graph.leases.current()}
     addresses = {
         address
-        for branch in graph.branches.all()
-        for address in graph.tables(graph.snapshots.at(branch.head)).values()
+        for snapshot in read
+        for address in graph.tables(graph.snapshots.at(snapshot)).values()
     }
     return (graph.versions.require(address) for address in addresses)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from livingdb.catalog.branches import EPOCH
 from livingdb.catalog.dropped_branches import DroppedBranchRow
 from livingdb.commit.drop_branch import drop_branches, plan_drop
 from livingdb.errors import LivingDBError, TransactionConflict
@@ -18,6 +19,7 @@ from livingdb.graph.names import is_hidden
 from livingdb.graph.retention import DAY, Retention
 from livingdb.graph.storage.drain_journal import drain_journal
 from livingdb.maintenance.compact import compact
+from livingdb.maintenance.live_chunks import KnownRows
 from livingdb.maintenance.reach import recipe_chunks
 from livingdb.maintenance.retention.forget import forget
 from livingdb.maintenance.retention.history import History
@@ -55,23 +57,33 @@ def collect_garbage(
     graph.store.refresh()
     drain_journal(graph.store)
     before = pack_bytes(graph)
-    done = _forget(graph, policy, moment)
+    found = _forget(graph, policy, moment)
     say("writing packs")
-    sweep(graph)
+    sweep(graph, _known_rows(graph, found))
     if pack_bytes(graph) > before:  # of a few small packs, what replaces changes weighs more
         compact(graph)
+    done = _report(policy, found, is_dry=False)
     return replace(done, dropped=dropped, before_bytes=before, after_bytes=pack_bytes(graph))
 
 
-def _forget(graph: Graph, policy: Retention, moment: int) -> Collection:
+def _forget(graph: Graph, policy: Retention, moment: int) -> Mark:
     """Mark and forget, again if others came between."""
     for _ in range(_ATTEMPTS):
         found = mark(find_kept(History.read(graph, policy, moment)))
         if forget(graph, found, moment):
-            return _report(policy, found, is_dry=False)
+            return found
     raise TransactionConflict(
         "others named again and again what was about to be forgotten; nothing is: try again"
     )
+
+
+def _known_rows(graph: Graph, found: Mark) -> KnownRows | None:
+    """What the catalog still has of what was read for marking; None if others forgot since."""
+    if graph.catalog.meta(EPOCH) != found.epoch:
+        return None
+    history = found.history
+    there = {a: row for a, row in history.versions.items() if a not in found.removed}
+    return KnownRows(list(history.rows.values()), there, found.removed | found.hollow)
 
 
 def _report(policy: Retention, found: Mark, is_dry: bool) -> Collection:

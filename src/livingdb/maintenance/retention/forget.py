@@ -86,6 +86,7 @@ def forget(graph: Graph, mark: Mark, moment: int) -> bool:
     default = f"the policy: {history.policy}"
     rows = [ForgottenRow(n, moment, words.get(n, default)) for n in sorted(mark.going)]
     if not rows and not mark.removed and not expired:
+        mark.epoch = history.epoch
         return True
     catalog = graph.catalog
     with graph.stage() as staging:
@@ -108,6 +109,7 @@ def forget(graph: Graph, mark: Mark, moment: int) -> bool:
             staging.keep()
         staging.publish()
     graph.observe_epoch(epoch)
+    mark.epoch = epoch
     return True
 
 

@@ -63,13 +63,12 @@ class History:
         graph.branches.follow()
         with graph.in_one_transaction() as now:
             catalog = now.catalog
-            rows = {row.sequence: row for row in catalog.snapshots.newest_first()}
             return cls(
                 graph,
                 policy,
                 moment,
                 catalog.meta(EPOCH),
-                dict(sorted(rows.items())),
+                {row.sequence: row for row in catalog.snapshots.after(0)},
                 catalog.branches.all(),
                 _stops(now),
                 catalog.branches.tags(),

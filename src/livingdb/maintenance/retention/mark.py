@@ -36,9 +36,11 @@ class Mark:
     staying: set[Address] = field(default_factory=set)
     hollow: set[Address] = field(default_factory=set)
     removed: set[Address] = field(default_factory=set)
-    buried: list[int] = field(default_factory=list)
-    """Snapshots that nothing kept comes from: what they changed need not be known."""
+    buried: list[tuple[str, int]] = field(default_factory=list)
+    """Tables and the snapshots that changed them, of which nothing kept comes."""
     anchors: dict[Address, Address] = field(default_factory=dict)
+    epoch: str | None = None
+    """That of the catalog once what goes is forgotten."""
 
     @property
     def history(self) -> History:
@@ -82,7 +84,7 @@ class _Marker:
         made.staying |= self._indexes(made.staying)
         made.anchors = self._anchors(made.staying)
         alive = history.ancestors(n for n in history.rows if self._is_kept(n))
-        made.buried = [n for n in history.rows if n not in alive and n in self.touches]
+        made.buried = [(t, n) for n in self.touches if n not in alive for t in self.touches[n]]
         known = {
             version
             for sequence, tables in self.touches.items()

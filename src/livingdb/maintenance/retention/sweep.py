@@ -7,16 +7,18 @@ killed, and what others committed meanwhile is looked at before the new packs co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from livingdb.chunks.address import Address
+from livingdb.chunks.chunk import plain_payload
 from livingdb.chunks.pack import Pack
 from livingdb.chunks.repack import RepackReport
 from livingdb.chunks.repack_packs import PackSwap, repack_packs
 from livingdb.graph.graph import Graph, now
+from livingdb.graph.snapshot import is_table_map
 from livingdb.graph.storage.drain_journal import give_back_pages
-from livingdb.maintenance.live_chunks import LiveChunks, references_of
+from livingdb.maintenance.live_chunks import KnownRows, LiveChunks
 
 __all__ = ["pack_bytes", "sweep"]
 
@@ -26,13 +28,27 @@ _ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
+class _Opened:
+    """A pack: its size, and how many bytes each of its chunks takes."""
+
+    name: str
+    size_bytes: int
+    sizes: Mapping[Address, int]
+
+
+@dataclass(frozen=True)
 class _Weighed:
-    """A pack: its size, its chunks, and how many bytes those take that nobody needs."""
+    """A pack: its size, and how many bytes those of its chunks take that nobody needs."""
 
     name: str
     size_bytes: int
     dead_bytes: int
-    addresses: Sequence[Address]
+
+    @classmethod
+    def of(cls, pack: _Opened, needed: set[Address]) -> _Weighed:
+        """The pack, if these chunks are needed."""
+        dead = sum(size for address, size in pack.sizes.items() if address not in needed)
+        return cls(pack.name, pack.size_bytes, dead)
 
     @property
     def dead_share(self) -> float:
@@ -45,12 +61,12 @@ class _Weighed:
         return self.dead_share >= _DEAD_SHARE or self.size_bytes <= _SMALL_BYTES
 
 
-def sweep(graph: Graph) -> None:
-    """Take away what nobody needs, and give the space back."""
-    live = LiveChunks(graph)
+def sweep(graph: Graph, known: KnownRows | None = None) -> None:
+    """Take away what nobody needs, and give the space back; `known` rows are not read again."""
+    live = LiveChunks(graph, known=known, with_table_maps=False)
     for _ in range(_ATTEMPTS):
         live.find_new()
-        if _sweep_packs(graph, live):
+        if _sweep_packs(graph, live, known or KnownRows()):
             break
     give_back_pages(graph.store)
 
@@ -61,26 +77,39 @@ def pack_bytes(graph: Graph) -> int:
     return sum(sizes) + graph.store.journal.size_bytes()
 
 
-def _sweep_packs(graph: Graph, live: LiveChunks) -> bool:
+def _sweep_packs(graph: Graph, live: LiveChunks, known: KnownRows) -> bool:
     """Write packs anew that are worth it; False if something in them is needed after all."""
     graph.store.refresh()
-    needed = live.addresses | references_of(graph, live.addresses)
-    weighed = [_weigh(graph, name, needed) for name in graph.catalog.packs.names()]
+    packs = [_open(graph, name) for name in graph.catalog.packs.names()]
+    needed = live.addresses | graph.store.references(live.addresses - live.records)
+    spare = {a for pack in packs for a in pack.sizes if a not in needed}
+    maps = _table_maps(graph, spare.difference(known.recipes))
+    needed |= maps
+    weighed = [_Weighed.of(pack, needed) for pack in packs]
     chosen = _choose(weighed, graph.store.journal.size_bytes())
     if not chosen:
         return True
     names = tuple(pack.name for pack in chosen)
-    others = (a for pack in weighed if pack.name not in names for a in pack.addresses)
-    needed = live.addresses | references_of(graph, (a for a in others if a in needed))
-    dead = {a for pack in chosen for a in pack.addresses if a not in needed}
+    others = (a for pack in packs if pack.name not in names for a in pack.sizes)
+    leant_on = graph.store.references((needed - live.records).intersection(others))
+    needed = live.addresses | maps | leant_on
+    held = {a for pack in packs if pack.name in names for a in pack.sizes}
+    dead = held - needed
     swap = _Swap(graph, live, dead)
-    if all(address in dead for pack in chosen for address in pack.addresses):
+    if dead == held:
         swap(PackSwap(names, (), RepackReport()))
     else:
         source = graph.store.packs.with_packs(graph.catalog.packs.names())
         repack_packs(source, names, live=needed, swap=swap)
     swap.remove_files()
     return swap.is_done
+
+
+def _table_maps(graph: Graph, addresses: set[Address]) -> set[Address]:
+    """Those of some chunks that snapshots share for the names of tables: their records stay."""
+    bodies = graph.store.packs.read_in_order(addresses)
+    payloads = ((address, plain_payload(address, body)) for address, body in bodies)
+    return {a for a, payload in payloads if payload is not None and is_table_map(payload)}
 
 
 def _choose(packs: Sequence[_Weighed], at_least_bytes: int) -> list[_Weighed]:
@@ -94,11 +123,9 @@ def _choose(packs: Sequence[_Weighed], at_least_bytes: int) -> list[_Weighed]:
     return chosen
 
 
-def _weigh(graph: Graph, name: str, live: set[Address]) -> _Weighed:
+def _open(graph: Graph, name: str) -> _Opened:
     pack = Pack(graph.place.files.view(f"packs/{name}"), name)
-    addresses = list(pack.addresses())
-    dead = sum(pack.stored_bytes(address) for address in addresses if address not in live)
-    return _Weighed(name, max(pack.size_bytes, 1), dead, addresses)
+    return _Opened(name, max(pack.size_bytes, 1), pack.sizes())
 
 
 class _Swap:
