@@ -47,7 +47,6 @@ from tests.composition.schema_model import (
     JoinTables,
     MaskColumn,
     Normalize,
-    NormalizeInto,
     RenameColumn,
     RenameTable,
     ReorderColumns,
@@ -466,15 +465,6 @@ MENDED = {
             INSERT,
             Merge("dev", "main", "ours"),
             Write("main", (("insert", "orders", (OTHER_ROW,)),)),
-        ]
-    ),
-    "merge_into_a_branch_in_step_of_rows_that_break_a_link": Program(
-        [
-            Clone("main", "b"),
-            Evolve("b", (Normalize("orders", "note", "n"),), "keep", "old", "reverse"),
-            Evolve("b", (ConcatColumns("returns", ("city", "note"), "t"),), "to", "c"),
-            Evolve("b", (NormalizeInto("returns", "note", "n"),), "to", "d", "both"),
-            Merge("c", "d", "ours"),
         ]
     ),
     "view_of_a_clone_whose_column_came_to_its_source": Program(
