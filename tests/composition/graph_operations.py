@@ -150,6 +150,12 @@ class Merge(Step):
             lost |= {name for name, why in named.items() if "SELECT" in why}
             lost |= {name for name in named if self._is_made_anew(model, name)}
             lost |= {name for name in named if self._is_dropped_and_changed(model, base, name)}
+            # It makes that table of another, by whose name it is told.
+            lost |= {
+                name
+                for name, why in named.items()
+                if any(self._is_made_anew(model, word) for word in why.split()[:3])
+            }
             return len(common) > 1 or set(named) - lost <= sides[0] & sides[1]
 
         return allows

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 from tests.composition import laws
 from tests.composition.known import Known
-from tests.composition.model import Column, Model, State, Sync, Table, canonical, shown
+from tests.composition.model import Check, Column, Model, State, Sync, Table, canonical, shown
 from tests.composition.operations import drawn
 from tests.composition.queries import BoundQuery
 from tests.composition.schema_model import MASK_KEY, MASK_VARIABLE
@@ -284,18 +284,26 @@ class World:
                 left += found.parents
 
     def _read(self, snapshot: livingdb.Snapshot) -> dict[str, Table]:
-        """What a snapshot shows; ids are names."""
+        """What a snapshot shows; ids are names, and constraints are no more than that."""
         made = {}
         for name in snapshot.tables():
             table = snapshot.table(name)
-            data = table.to_arrow()
+            data, schema = table.to_arrow(), table.definition.schema
+            strict = {column.name for column in schema.columns if not column.nullable}
             columns = tuple(
-                Column(field.name, field.name, TYPES.get(field.type, str(field.type)))
+                Column(
+                    field.name,
+                    field.name,
+                    TYPES.get(field.type, str(field.type)),
+                    field.name not in strict,
+                )
                 for field in data.schema
             )
             rows = canonical(tuple(row.values()) for row in data.to_pylist())
             key = tuple(k for k in table.key if k in data.column_names)
-            made[name] = Table(name, columns, key, rows)
+            checks = tuple(Check(title, "", 0) for title, _ in schema.checks)
+            uniques = tuple((title, "") for title, _ in schema.uniques)
+            made[name] = Table(name, columns, key, rows, checks, uniques=uniques)
         return made
 
     def _read_head(self, name: str, snapshot: str) -> dict[str, Table]:
@@ -427,9 +435,37 @@ def identified(
     for name, table in found.items():
         likes = [known[name] for known in candidates if name in known]
         more = [known[name] for known in others if name in known and _is_like(known[name], table)]
-        same = next((like for like in (*likes, *more) if like.names == table.names), None)
-        made[name] = _guessed(table, likes) if same is None else replace(same, rows=table.rows)
+        every = [*likes, *more]
+        same = [like for like in every if like.names == table.names]
+        same.sort(key=lambda like: not _is_like(like, table))
+        likely = replace(same[0], rows=table.rows) if same else _guessed(table, likes)
+        made[name] = _as_declared(likely, table, every)
     return made
+
+
+def _as_declared(table: Table, found: Table, likes: Sequence[Table]) -> Table:
+    """A table in the types that were found, with those constraints of likely ones that were."""
+    columns = tuple(
+        replace(column, type=one.type, nullable=column.nullable or one.nullable)
+        for column, one in zip(table.columns, found.columns, strict=True)
+    )
+    ids = {column.id for column in columns}
+    checks = {check.name: check for like in reversed(likes) for check in like.checks}
+    uniques = {pair[0]: pair for like in reversed(likes) for pair in like.uniques}
+    return replace(
+        table,
+        columns=columns,
+        checks=tuple(
+            checks[one.name]
+            for one in found.checks
+            if one.name in checks and checks[one.name].column in ids
+        ),
+        uniques=tuple(
+            uniques[name]
+            for name, _ in found.uniques
+            if name in uniques and uniques[name][1] in ids
+        ),
+    )
 
 
 def _is_like(one: Table, other: Table) -> bool:

@@ -497,6 +497,8 @@ class RetypeColumn(Change):
     def get(self, state: State, uid: str) -> dict[str, Table]:
         table = state[self.table]
         old = table.named(self.name)
+        if old.id in table.key:  # which it became after the change was bound to it
+            raise Unknown("a key of another type")
         refuse_used(table, self.name)
         if old.type == self.type:
             raise ValueError("the same")
@@ -732,8 +734,10 @@ class Decompose(Change):
     def get(self, state: State, uid: str) -> dict[str, Table]:
         table = state[self.table]
         refuse_referenced(state, self.table)
-        if table.checks or table.links or table.doubled or table.uniques:
+        if table.checks or table.links or table.doubled:
             raise ValueError("simple tables only")
+        if table.uniques:  # which go with the part that has their columns, if there is one
+            raise Unknown("unique values")
         made = without(state, self.table)
         listed = [name for _, part in self.into for name in part]
         if sorted([*listed, *table.key_names]) != sorted(table.names):

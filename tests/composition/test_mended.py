@@ -36,11 +36,13 @@ from tests.composition.row_operations import Write
 from tests.composition.schema_model import (
     AddColumn,
     AddConstraint,
+    ChangeKey,
     ConcatColumns,
     CreateTable,
     Decompose,
     DropColumn,
     DropTable,
+    HideRows,
     HideTwins,
     JoinTables,
     MaskColumn,
@@ -446,6 +448,51 @@ MENDED = {
     ),
     "reset_of_reverse_source_over_drop": Program(
         [Evolve("main", (DropTable("items"),), "keep", "old", "reverse"), Reset("main", 1)]
+    ),
+    "merge_that_leaves_out_a_check": Program(
+        [
+            Clone("main", "dev"),
+            Evolve("dev", (AddConstraint("orders", "amount", 2, "least", True),)),
+            Write("main", (("insert", "orders", ((("amount", 0), ("id", 9)),)),)),
+            Merge("dev", "main", "ours"),
+            Write("main", (("insert", "orders", ((("amount", 1), ("id", 8)),)),)),
+        ]
+    ),
+    "merge_that_leaves_out_a_type": Program(
+        [
+            Clone("main", "dev"),
+            Evolve("dev", (HideRows("orders", "city", "bigint"),)),
+            INSERT,
+            Merge("dev", "main", "ours"),
+            Write("main", (("insert", "orders", (OTHER_ROW,)),)),
+        ]
+    ),
+    "view_of_a_clone_whose_column_came_to_its_source": Program(
+        [
+            Evolve("main", (ADD_RANK,), "to", "new", "forward"),
+            Twin("new", "t"),
+            Merge("new", "main", "fail"),
+            Derive("t", "v", Query("top", ("orders",), (("k", "id"), ("n", "rank"))), "immediate"),
+            Propagate(),
+        ]
+    ),
+    "retype_of_what_became_the_key": Program(
+        [
+            Evolve("main", (HideRows("orders", "amount", "bigint"),), "to", "new", "forward"),
+            Evolve("main", (ChangeKey("orders", "amount"),)),
+        ]
+    ),
+    "decompose_of_what_became_unique": Program(
+        [
+            Evolve(
+                "main",
+                (Decompose("items", (("a", ("order_id",)), ("b", ("size",)))),),
+                "to",
+                "new",
+                "forward",
+            ),
+            Evolve("main", (HideTwins("items", "size", "one"),)),
+        ]
     ),
     "compact_after_redefine": Program(
         [

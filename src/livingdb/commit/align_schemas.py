@@ -61,6 +61,8 @@ class AlignedSides:
     """The tables of ours that the changes made others of; None: gone."""
     taken_back: frozenset[str] = frozenset()
     """The ids of changes of ours that do not count: then no changes lead to its tables."""
+    rebuilt: frozenset[str] = frozenset()
+    """Tables of a side to whose rows no changes lead: nobody has held them against the schema."""
 
 
 def align_schemas(
@@ -109,6 +111,7 @@ class _Alignment:
     on_conflict: Any
     staging: Staging
     versions: list[Version] = field(default_factory=list)
+    rebuilt: set[str] = field(default_factory=set)
 
     def align(self) -> AlignedSides:
         """The three sides in one schema, if no conflict that is left stands in the way."""
@@ -293,7 +296,7 @@ class _Alignment:
         else:
             yours = self._in_order_of(mine, self._after(self.theirs, kept.onto_theirs))
         found = self._result(mine, yours, self._in_order_of(mine, base), kept.onto_ours)
-        return replace(found, taken_back=kept.taken_back)
+        return replace(found, taken_back=kept.taken_back, rebuilt=frozenset(self.rebuilt))
 
     def _rebuilt(self, side: int, kept: SchemaMerge, base: Tables) -> Tables:
         """Tables of a side in the schema of what is kept, by its place among the histories.
@@ -315,11 +318,13 @@ class _Alignment:
             is_key_remade = any(column.id in remade for column in definition.schema.key_columns)
             if version is None or is_key_remade or not can_rebuild(self.graph, version, definition):
                 found[name] = base.get(name) or self._empty(definition)
+                self.rebuilt.add(name)
                 continue
             is_remade = any(column.id in remade for column in definition.schema.columns)
             if not is_remade and self.graph.versions.definition(version).is_alike(definition):
                 found[name] = version
                 continue
+            self.rebuilt.add(name)
             more = [each[key] for each in elsewhere if key in each]
             found[name] = rebuild_table(self.graph, version, definition, more, self.staging, remade)
             self.versions.append(found[name])

@@ -6,13 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.commit.merge import (
-    MergeOptions,
-    SchemaKept,
-    keeps_schema,
-    merge_cleanly,
-    schema_error,
-)
+from livingdb.commit.keep_schema import SchemaKept, keeps_schema, rehearse
+from livingdb.commit.merge import MergeOptions, merge_cleanly, schema_error
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
 from livingdb.commit.replay import in_schema_of
@@ -65,8 +60,6 @@ def apply_difference(
         done = _schema_on(pipeline, difference, ours)
         if done.conflicts:
             raise schema_error(done.conflicts, "merge it, and say whose change counts")
-        if done.onto_ours and keeps_schema(graph, branch):
-            raise SchemaKept(done.onto_ours)
         mine = tables_of(graph, ours)
         after, versions = pipeline.lifter.tables_after(mine, done.onto_ours, attempt.staging)
         sides = _sides(graph, difference, after, attempt.staging)
@@ -95,7 +88,12 @@ def apply_difference(
             )  # fmt: skip
         if not intents:
             return ours
-        return Proposal(intents, deltas=merged.deltas, is_checked=bool(merged.tables))
+        proposal = Proposal(intents, deltas=merged.deltas, is_checked=bool(merged.tables))
+        if done.onto_ours and keeps_schema(graph, branch):
+            pipeline.check(proposal, attempt.staging)
+            rehearse(pipeline, branch, done.onto_ours, after, merged.tables, attempt.staging)
+            raise SchemaKept(done.onto_ours)
+        return proposal
 
     try:
         return pipeline.run(name, propose)

@@ -35,11 +35,21 @@ def check_proposal(graph: Graph, proposal: Proposal, settled: Proposal) -> None:
         is_alike = old is not None and graph.versions.is_alike(old, new)
         return delta_between(graph.versions, old if is_alike else None, new)
 
+    def whole_tables() -> set[str]:
+        """Those that were rebuilt, and those with foreign keys to them."""
+        found = set(proposal.rebuilt & after.keys())
+        for name, version in after.items() if found else ():
+            links = graph.versions.definition(version).schema.foreign_keys
+            if any(target in proposal.rebuilt for _, target in links):
+                found.add(name)
+        return found
+
     try:
         if any(v is None or name not in before for name, v in last.tables.items()):
             definition = graph.versions.definition
             check_targets({name: definition(v).schema for name, v in after.items()})
-        changed = {**proposal.deltas, **last.tables}
+        known |= {name: delta_between(graph.versions, None, after[name]) for name in whole_tables()}
+        changed = {**proposal.deltas, **last.tables, **known}
         check_tables(graph.versions, after, changed, known, delta_of)
     except InvalidData as error:
         if not proposal.excuse:

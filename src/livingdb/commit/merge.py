@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,7 +11,7 @@ import pyarrow as pa
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit.align_schemas import AlignedSides, align_schemas
-from livingdb.commit.evolve import EvolveRequest, evolve
+from livingdb.commit.keep_schema import SchemaKept, keeps_schema, rehearse
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
 from livingdb.errors import MergeConflict, RuleViolation
@@ -32,9 +31,7 @@ __all__ = [
     "MergeOptions",
     "Preview",
     "RequestedMerge",
-    "SchemaKept",
     "conflict_tables",
-    "keeps_schema",
     "merge",
     "merge_cleanly",
     "preview",
@@ -124,20 +121,6 @@ def merge(
         return pipeline.run(into, propose)
 
 
-class SchemaKept(Exception):
-    """A branch whose present schema has to stay, for those that it is in step with."""
-
-    def __init__(self, changes: Sequence[SchemaChange]):
-        super().__init__()
-        self.changes = tuple(changes)
-
-    def evolve(self, pipeline: Pipeline, branch: str, author: str, message: str) -> None:
-        """Make the changes, with the present schema as a hidden branch between both sides."""
-        hidden = f"~{uuid.uuid4().hex[:12]}"
-        wish = EvolveRequest(self.changes, hidden, None, "both", author, message, is_merged=True)
-        evolve(pipeline, branch, wish)
-
-
 def _merge_heads(
     pipeline: Pipeline,
     moves: tuple[BranchRow, ...],
@@ -156,13 +139,6 @@ def _merge_heads(
     merged = merge_cleanly(graph, sides.base, sides.ours, sides.theirs, options, staging)
     rows = {name: len(changes) for name, changes in merged.deltas.items()}
     is_evolved = bool(sides.changes or sides.evolved)
-    if sides.changes and len(moves) == 1 and keeps_schema(graph, moves[0]):
-        if sides.taken_back:
-            raise RuleViolation(
-                f"rule 4: {moves[0].name!r} is in a two-way sync, which stays with its present "
-                "schema, and this merge would take back changes of that: detach the sync first"
-            )
-        raise SchemaKept(sides.changes)
     intent = Intent(
         (theirs,) if is_evolved else (ours, theirs),
         moves,
@@ -179,13 +155,17 @@ def _merge_heads(
     intents = [intent]
     if is_evolved:
         intents.insert(0, _schema_intent(ours, source, theirs, sides, author, message))
-    return Proposal(intents, deltas=merged.deltas, is_checked=True)
-
-
-def keeps_schema(graph: Graph, branch: BranchRow) -> bool:
-    """Whether a branch is in one two-way sync, and a hidden branch can keep its schema there."""
-    syncs = graph.syncs(branch.epoch).schema_syncs_of(branch.id)
-    return len(syncs) == 1 and syncs[0].direction == "both"
+    proposal = Proposal(intents, deltas=merged.deltas, is_checked=True, rebuilt=sides.rebuilt)
+    if sides.changes and len(moves) == 1 and keeps_schema(graph, moves[0]):
+        if sides.taken_back:
+            raise RuleViolation(
+                f"rule 4: {moves[0].name!r} is in a two-way sync, which stays with its present "
+                "schema, and this merge would take back changes of that: detach the sync first"
+            )
+        pipeline.check(proposal, staging)
+        rehearse(pipeline, moves[0], sides.changes, sides.ours, merged.tables, staging)
+        raise SchemaKept(sides.changes)
+    return proposal
 
 
 def _schema_intent(

@@ -142,7 +142,7 @@ class Pipeline:
         """
         graph = self.graph
         try:
-            settled, own, carried = self._follow(proposal, staging)
+            settled, own, carried = self.follow(proposal, staging)
         except HeadMoved:
             return None
         except DuplicateValue as error:
@@ -169,7 +169,7 @@ class Pipeline:
         tables = [version for draft in brought for version in draft.intent.tables.values()]
         return rows[len(own) - 1], [version for version in tables if version is not None]
 
-    def _follow(
+    def follow(
         self, proposal: Proposal, staging: Staging
     ) -> tuple[Proposal, list[Draft], Propagation]:
         """A proposal with all that follows from it, here and along syncs."""
@@ -185,6 +185,10 @@ class Pipeline:
             if proposal.is_rebased or not proposal.is_outdated(self.graph):
                 raise
             raise HeadMoved from None  # and what it is in step with is further on, too
+
+    def check(self, proposal: Proposal, staging: Staging) -> None:
+        """`InvalidData` if the constraints of its branch do not allow a proposal."""
+        check_proposal(self.graph, proposal, self._settle(proposal, staging))
 
     # --- settle -----------------------------------------------------------------------------
 

@@ -61,6 +61,8 @@ class Proposal:
     actions: Sequence[Action] = ()
     deltas: Mapping[str, Delta] = field(default_factory=dict)
     is_checked: bool = False
+    rebuilt: frozenset[str] = frozenset()
+    """Tables whose rows are held against constraints as a whole, whatever happens to them."""
     excuse: str = ""
     is_rebased: bool = False
     """Whether it was found sound on an earlier head, so that it is others who made it wrong."""

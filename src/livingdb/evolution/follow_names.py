@@ -17,6 +17,7 @@ from livingdb.evolution.changes.no_change import NoChange
 from livingdb.evolution.changes.several_changes import SeveralChanges
 from livingdb.evolution.schema_change import NothingToChange, SchemaChange, Schemas
 from livingdb.evolution.schema_elements import MadeChange, planned_tables, unified_ids
+from livingdb.graph.names import is_hidden
 from livingdb.tables.recipe import Definition
 
 if TYPE_CHECKING:
@@ -140,8 +141,15 @@ def _with_all_columns(change: Any, tables: Schemas) -> SchemaChange:
 
 
 def _names_of_tables(before: Schemas, after: Schemas) -> dict[str, str]:
-    """What each table is called later; tables without identities go by their names."""
-    later = {known.id: name for name, known in after.items() if known.id is not None}
+    """What each table is called later; tables without identities go by their names.
+
+    A hidden table has the identity of that whose rows it keeps, and is never what becomes of it.
+    """
+    later = {
+        known.id: name
+        for name, known in after.items()
+        if known.id is not None and not is_hidden(name)
+    }
     return {
         name: name if known.id is None or (name in after and after[name].id == known.id)
         else later.get(known.id, name)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import livingdb
-from livingdb.errors import MergeConflict, RuleViolation
+from livingdb.errors import InvalidData, MergeConflict, RuleViolation
 from livingdb.evolution import (
     AddColumn,
     AddConstraint,
@@ -25,6 +25,7 @@ from livingdb.evolution import (
     RenameColumn,
     RenameTable,
     RetypeColumn,
+    SchemaChange,
     SplitTable,
 )
 
@@ -241,6 +242,36 @@ def test_rows_that_a_change_of_the_other_side_does_not_allow(db: livingdb.Databa
     main.insert("orders", {"id": [4], "city": ["x"], "amount": [1000]})
     with pytest.raises(MergeConflict, match="does not fit the rows of ours"):
         db.merge("dev", into="main")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        AddUnique("orders", "city"),
+        AddConstraint("orders", check="amount < 100"),
+        AddConstraint("orders", not_null="amount"),
+        AddConstraint("orders", foreign_key=("amount", "kinds")),
+    ],
+    ids=["unique", "check", "not null", "foreign key"],
+)
+def test_a_constraint_that_counts_is_kept_by_the_rows_of_both(
+    db: livingdb.Database, change: SchemaChange
+) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    main.create_table("kinds", {"id": "int"}, key="id")
+    main.insert("kinds", {"id": [1, 2, 3]})
+    db.merge("main", into="dev")
+    dev.evolve(change)
+    main.insert("orders", {"id": [4, 5, 6], "city": ["Oslo", "a", "b"], "amount": [1, None, 1000]})
+    heads = [main.head.id, dev.head.id]
+    with pytest.raises(InvalidData):
+        db.merge("dev", into="main", on_conflict="theirs")
+    with pytest.raises(InvalidData):
+        db.merge("main", into="dev", on_conflict="ours")
+    assert [main.head.id, dev.head.id] == heads
+    main.delete("orders", [4, 5, 6])
+    db.merge("dev", into="main", on_conflict="theirs")
+    assert main.table("orders").definition == dev.table("orders").definition
 
 
 def test_tables_split_joined_and_looked_up(db: livingdb.Database) -> None:
@@ -523,6 +554,25 @@ def test_in_conflict_nothing_of_the_schema_comes(db: livingdb.Database) -> None:
         db.merge("feature", into="main")
     assert main.head.id == before
     assert len(db.syncs()) == 1
+
+
+def test_rows_that_the_other_side_cannot_take_leave_nothing_of_the_schema(
+    db: livingdb.Database,
+) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    before = dev.head.id
+    dev.evolve(RetypeColumn("orders", "amount", "bigint"))
+    dev.update("orders", {"id": [1], "amount": [10**12]})
+    main.evolve(AddColumn("orders", "vat", "int"), to="new", sync="both")
+    new = db.branch("new")
+    heads = [main.head.id, new.head.id]
+    with pytest.raises(InvalidData, match=r"'new' is in step with .* does not fit int"):
+        db.merge("dev", into="new")
+    with pytest.raises(InvalidData, match=r"'new' is in step with .* does not fit int"):
+        db.apply(db.diff(f"id:{before}", "dev"), "new")
+    assert [main.head.id, new.head.id] == heads
+    assert new.table("orders").schema.field("amount").type == "int32"
+    assert len(db._graph.catalog.syncs.all()) == 1
 
 
 # --- what both sides did --------------------------------------------------------------------------

@@ -152,3 +152,18 @@ def test_what_was_written_comes_back_with_the_names(
                         str(column.computed)) == "upper( note )"  # fmt: skip
     (again,) = follow_names([kept], after, before)
     assert again.to_json() == change.to_json()
+
+
+def test_a_table_that_is_gone_is_not_the_hidden_one_that_has_its_rows(tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "shop.ldb", engine="embedded") as db:
+        main = db.branch("main")
+        main.create_table("orders", {"id": "int", "amount": "int"}, key="id")
+        main.insert("orders", {"id": [1, 2], "amount": [1, 5]})
+        main.derive("seen", "SELECT id, amount FROM orders", materialize="where amount >= 2")
+        db.sync("seen").detach()
+        seen = db.branch("seen")
+        seen.evolve(DropTable("seen"), to="none", sync="forward")
+        seen.evolve(SplitTable("seen", {"low": "amount < 3", "high": "amount >= 3"}))
+        assert db.sync("none").state == "detached"
+        assert "there is no table 'seen'" in db.sync("none").reason
+        assert db.branch("none").tables() == []
