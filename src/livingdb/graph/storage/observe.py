@@ -116,6 +116,16 @@ class Observer:
         if counts is not None:
             counts.note_projection(is_hit)
 
+    def note_work(self, version: Version, kind: str, seconds: float) -> None:
+        """A tree of a version was made: by a "fold", or to "evaluate" it for a reader."""
+        counts = self._counts_of(version)
+        if counts is not None:
+            counts.note_work(kind, seconds)
+
+    def note_evaluation(self, version: Version, seconds: float) -> None:
+        """A version was evaluated to be read."""
+        self.note_work(version, "evaluate", seconds)
+
     def note_statement(self, kind: str, seconds: float) -> None:
         """A statement took so long."""
         if self.is_on:
