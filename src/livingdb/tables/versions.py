@@ -508,6 +508,12 @@ class Versions:
             self.index.materialize(origin.address, tree)
         return origin
 
+    def computed_root(self, version: Version, sink: Sink) -> Address:
+        """The root of the tree that a derived origin makes; nobody but the sink keeps it."""
+        recipe = self.recipe(version)
+        assert isinstance(recipe, Derived)
+        return self._evaluator(recipe).root(recipe, self, self.placement(version).forest, sink)
+
     def _put_answer(self, version: Version, recipe: Derived, chunks: Sequence[StoredChunk]) -> None:
         self.store.put(chunks)
 

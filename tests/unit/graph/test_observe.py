@@ -161,7 +161,7 @@ def test_it_is_kept_after_commits_and_at_the_end_if_it_is_worth_it(
 
 def test_off_is_off_everywhere(db: Database, tmp_path: Path) -> None:
     assert db.tuning == "observe"
-    with pytest.raises(InvalidData, match="choose 'observe' or 'off'"):
+    with pytest.raises(InvalidData, match="choose 'observe', 'auto' or 'off'"):
         db.tuning = "perhaps"
     with livingdb.open(tmp_path / "db", author="bob", engine="embedded") as other:
         table = other.branch("main").table("t")
