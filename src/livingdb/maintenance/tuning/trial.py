@@ -38,7 +38,7 @@ __all__ = ["Copy", "Sample", "SampledRows", "Workplace", "measure_work", "try_la
 _SAMPLED_ROWS = 65_536
 _MOST_GETS = 1_000
 _RANGES = 16
-_MOST_TIMES = 5
+_MOST_TIMES = 3
 _SEED = 7
 
 

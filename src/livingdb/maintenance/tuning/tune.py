@@ -6,7 +6,7 @@ import time as clock
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from livingdb.catalog.tuning import ADVISED, APPLIED, DROPPED, UNDONE, TuningRow
+from livingdb.catalog.tuning import APPLIED, DROPPED, UNDONE, TuningRow
 from livingdb.errors import LivingDBError
 from livingdb.graph.graph import Graph
 from livingdb.maintenance.tuning.advisors.candidate import Candidate
@@ -55,15 +55,26 @@ def tune(graph: Graph, apply: bool, seconds: float, now: int) -> Tuned:
     applied = []
     if apply:
         graph.check_writable()
-        for row, is_ready in zip(saved, ready, strict=True):
-            if is_ready and row.state == ADVISED and not action_of(row).is_by_hand:
-                applied.append(_apply(evidence, row, max(1.0, end - clock.perf_counter())))
-                break
+        able = [row for row, is_ready in zip(saved, ready, strict=True) if is_ready]
+        able = [row for row in able if not action_of(row).is_by_hand]
+        for row in sorted(able, key=_worth, reverse=True)[:1]:
+            applied.append(_apply(evidence, row, max(1.0, end - clock.perf_counter())))
     done = {row.number: row for row in applied}
     shown = [done.get(row.number, row) for row in saved if row.state != DROPPED]
     known = {row.number for row in shown} if saved and saved[0].number else set()
     in_force = [row for row in graph.catalog.tuning.applied() if row.number not in known]
     return Tuned((*shown, *in_force), tuple(applied), tuple(undone))
+
+
+def _worth(row: TuningRow) -> float:
+    """What a change gains beyond its price, as it was measured, or else predicted.
+
+    What a budget asks for comes first: it stores less.
+    """
+    told, price = row.details["measured"] or row.details["predicted"], row.details["price"]
+    if price["bytes"] < 0:
+        return float("inf")
+    return float(told["before"] - told["after"] - price["seconds"])
 
 
 def _apply(evidence: Evidence, row: TuningRow, seconds: float) -> TuningRow:
