@@ -41,7 +41,7 @@ def advise_groups(evidence: Evidence) -> Iterator[Candidate]:
 
 
 def _others(table: ObservedTable) -> Iterator[Layout]:
-    """One group; each set of columns that is written alone apart; all such sets apart."""
+    """One group; sets of columns that are written alone apart: each, all of them, all as one."""
     now, schema = table.layout, table.schema
     names = {column.id: column.name for column in schema.stored_columns[len(schema.key) :]}
     sets = [
@@ -49,9 +49,9 @@ def _others(table: ObservedTable) -> Iterator[Layout]:
         for ids, share in table.work.patched.items()
         if share >= _FEWEST
     ]
-    found: list[list[list[str]] | None] = [None, *([group] for group in sets), _disjoint(sets)]
-    for groups in found:
-        kept = [group for group in groups or () if group]
+    written = [name for name in names.values() if any(name in group for group in sets)]
+    for groups in ([], *([group] for group in sets), _disjoint(sets), [written]):
+        kept = [group for group in groups if group]
         if sum(map(len, kept)) == len(names):
             kept = kept[:-1]  # the rest is a group of its own
         made = replace(now, groups=kept[:_MOST_GROUPS] or None)
