@@ -70,7 +70,7 @@ class Tuning(ABC):
 
         return Advice(self._graph, require_record(self._graph, number))
 
-    def budget(self, bytes: int | None | EllipsisType = ...) -> Budget:
+    def budget(self, bytes: int | EllipsisType | None = ...) -> Budget:
         """How many bytes the database may take, and takes; with `bytes`, set that first.
 
         None: any number.  What is over the budget is evicted by `tune(apply=True)`, or by the

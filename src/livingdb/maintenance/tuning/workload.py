@@ -18,7 +18,7 @@ from livingdb.tables.index import Version
 from livingdb.tables.layout import Layout
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["ObservedTable", "Scans", "TableWork", "observed_tables"]
+__all__ = ["ObservedTable", "Scans", "TableWork", "has_stored_tree", "observed_tables"]
 
 _PLACES = 16
 _MOST_BRANCHES = 256
@@ -190,8 +190,8 @@ class ObservedTable:
 
     @property
     def is_stored(self) -> bool:
-        """Whether there is a tree that it is read from, and none but its own."""
-        return self.graph.versions.nearest_stored(self.version) is not None
+        """Whether there is a tree that it is read from, which everybody has."""
+        return has_stored_tree(self.graph, self.version)
 
     @cached_property
     def widths(self) -> dict[str, float]:
@@ -212,6 +212,12 @@ class ObservedTable:
     def key_ids(self) -> frozenset[str]:
         """The columns of its key."""
         return frozenset(c.id for c in self.schema.stored_columns[: len(self.schema.key)])
+
+
+def has_stored_tree(graph: Graph, version: Version) -> bool:
+    """Whether a version is read from a stored tree, and not from what one process computed."""
+    near = graph.versions.nearest_stored(version)
+    return near is not None and not graph.index.is_cached(near.address)
 
 
 def observed_tables(graph: Graph, now: int) -> list[ObservedTable]:

@@ -13,6 +13,7 @@ from livingdb.graph.names import is_hidden
 from livingdb.graph.storage.projection_files import ProjectionFiles, write_file
 from livingdb.graph.storage.projections import BaseRows, base_rows, subtree_files
 from livingdb.maintenance.tuning.actions.store import computed_origin, storing_choices
+from livingdb.maintenance.tuning.workload import has_stored_tree
 from livingdb.maintenance.upkeep.job import Estimate, Memory, Step, Work
 from livingdb.maintenance.upkeep.look_at_heads import estimate_heads, look_at_heads
 from livingdb.tables.index import Version
@@ -68,7 +69,7 @@ def migrate_heads(work: Work, memory: Memory) -> Iterator[Step]:
         choice = chosen.get(graph.versions.definition(version).id or "")
         if choice:
             is_computed = computed_origin(graph, version) is not None
-            return is_computed and graph.versions.nearest_stored(version) is None
+            return is_computed and not has_stored_tree(graph, version)
         return choice is None and is_migration_pending(graph, version)
 
     def look(row: BranchRow, name: str, version: Version) -> Iterator[int]:

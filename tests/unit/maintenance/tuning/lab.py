@@ -67,9 +67,7 @@ def column_ids(db: Database, *names: str) -> str:
     return " ".join(sorted(schema.column(name).id for name in names))
 
 
-def observe(
-    db: Database, counts: Mapping[str, Mapping[str, float]], of: str | None = None
-) -> None:
+def observe(db: Database, counts: Mapping[str, Mapping[str, float]], of: str | None = None) -> None:
     """As if this had been observed of a table."""
     catalog = db._graph.catalog
     with catalog.write() as connection:

@@ -15,6 +15,7 @@ from livingdb.graph.graph import Graph, tables_of
 from livingdb.maintenance.tuning.evidence import Evidence
 from livingdb.maintenance.tuning.gain import Gain
 from livingdb.maintenance.tuning.try_storing import try_storing
+from livingdb.maintenance.tuning.workload import has_stored_tree
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Derived
 from livingdb.tables.unique_index import KIND as INDEX_KIND
@@ -60,7 +61,7 @@ class Store:
             try:
                 if not self.is_stored:
                     graph.versions.evict(origin)
-                elif graph.versions.nearest_stored(version) is None:
+                elif not has_stored_tree(graph, version):
                     graph.fold(version)
             except (MaskKeyMissing, Untrusted):
                 continue  # it is for somebody else to do
