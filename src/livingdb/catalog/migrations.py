@@ -181,7 +181,7 @@ def _add_steps_and_digests(connection: Connection) -> None:
     schema.step.create(connection)
     _add_runs_of_deltas(connection)
     _add_keeping(connection)
-    _add_people(connection)
+    _add_people_and_tuning(connection)
     known = inspect(connection)
     for rows in sealed_tables(schema.metadata.sorted_tables):
         there = {found["name"] for found in known.get_columns(rows.table.name)}
@@ -224,14 +224,15 @@ def _add_keeping_and_layouts(connection: Connection) -> None:
         seal_trees_anew(connection)
 
 
-def _add_people(connection: Connection) -> None:
-    """Who may do what, and what was done."""
+def _add_people_and_tuning(connection: Connection) -> None:
+    """Who may do what, and what was done; and what was tried to make it faster."""
     for table in (
         schema.person,
         schema.person_grant,
         schema.object_grant,
         schema.token,
         schema.audit,
+        schema.tuning,
     ):
         table.create(connection, checkfirst=True)
 
@@ -245,7 +246,7 @@ MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     6: _add_steps_and_digests,
     7: _add_runs_of_deltas,
     8: _add_keeping_and_layouts,
-    9: _add_people,
+    9: _add_people_and_tuning,
 }
 """What brings a catalog from one schema version to the next."""
 

@@ -13,6 +13,8 @@ import time as clock
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from sqlalchemy import Connection
+
 from livingdb.catalog.branches import BranchRow
 from livingdb.chunks.address import Address
 from livingdb.errors import Unsupported
@@ -21,7 +23,15 @@ from livingdb.graph.names import is_hidden
 from livingdb.tables.index import Version
 from livingdb.tables.layout import Layout, TableLayout
 
-__all__ = ["DisplacedTree", "displaced_tree", "lay_out", "lay_out_due", "set_layout"]
+__all__ = [
+    "DisplacedTree",
+    "displaced_tree",
+    "lay_out",
+    "lay_out_due",
+    "put_layout",
+    "set_layout",
+    "table_layout",
+]
 
 
 def set_layout(graph: Graph, branch: str, table: str, layout: Layout) -> Layout:
@@ -45,10 +55,29 @@ def set_layout(graph: Graph, branch: str, table: str, layout: Layout) -> Layout:
     if graph.index.table_layout(definition.id) == chosen:
         return before.layout
     with graph.catalog.write() as connection:
-        graph.catalog.table_layouts.put(connection, definition.id, json.dumps(chosen.to_json()))
-        graph.catalog.raise_epoch(connection)
+        put_layout(graph, connection, definition.id, chosen)
     graph.observe_now()
     return before.layout
+
+
+def table_layout(graph: Graph, connection: Connection, table: str) -> TableLayout | None:
+    """The layout that a table, by its identity, was given; asked in a transaction."""
+    found = graph.catalog.table_layouts.find(connection, table)
+    return None if found is None else TableLayout.from_json(json.loads(found))
+
+
+def put_layout(
+    graph: Graph, connection: Connection, table: str, layout: TableLayout | None
+) -> None:
+    """Let a table, by its identity, have a layout, in a transaction; None: that it was made with.
+
+    Others know it as soon as they ask for anything that is new.
+    """
+    if layout is None:
+        graph.catalog.table_layouts.drop(connection, table)
+    else:
+        graph.catalog.table_layouts.put(connection, table, json.dumps(layout.to_json()))
+    graph.catalog.raise_epoch(connection)
 
 
 def _shown(tables: Mapping[str, Address]) -> dict[str, Address]:
@@ -76,11 +105,15 @@ def lay_out_due(graph: Graph) -> list[DisplacedTree]:
 
 
 def lay_out(
-    graph: Graph, seconds: float, time: Callable[[], float] = clock.perf_counter
+    graph: Graph,
+    seconds: float,
+    time: Callable[[], float] = clock.perf_counter,
+    of_table: str | None = None,
 ) -> list[DisplacedTree]:
     """Lay out anew what is due until so many seconds have passed; what was done.
 
-    One that is begun is finished, and whatever was done stays done.
+    One that is begun is finished, and whatever was done stays done.  `of_table`: only the trees
+    of a table, by its identity.
     """
     graph.check_writable()
     done: list[DisplacedTree] = []
@@ -88,6 +121,8 @@ def lay_out(
     for tree in lay_out_due(graph):
         if time() >= end:
             break
+        if of_table not in (None, graph.versions.definition(tree.version).id):
+            continue
         graph.fold(tree.version)
         done.append(tree)
     if done:

@@ -12,6 +12,8 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.graph.storage.projection_files import ProjectionFiles, write_file
 from livingdb.graph.storage.projections import BaseRows, base_rows, subtree_files
+from livingdb.maintenance.tuning.actions.store import computed_origin, storing_choices
+from livingdb.maintenance.tuning.workload import has_stored_tree
 from livingdb.maintenance.upkeep.job import Estimate, Memory, Step, Work
 from livingdb.maintenance.upkeep.look_at_heads import estimate_heads, look_at_heads
 from livingdb.tables.index import Version
@@ -56,14 +58,22 @@ def estimate_migration(work: Work, memory: Memory) -> Estimate | None:
 
 
 def migrate_heads(work: Work, memory: Memory) -> Iterator[Step]:
-    """Give tables that are read through lenses trees of their own.
+    """Give tables that are read through lenses trees of their own, or that tuning says have some.
 
     Very large ones are left to whoever says `migrate`, unless there is somebody for large work.
     """
     graph = work.graph
+    chosen = storing_choices(graph)
+
+    def is_wanted(version: Version) -> bool:
+        choice = chosen.get(graph.versions.definition(version).id or "")
+        if choice:
+            is_computed = computed_origin(graph, version) is not None
+            return is_computed and not has_stored_tree(graph, version)
+        return choice is None and is_migration_pending(graph, version)
 
     def look(row: BranchRow, name: str, version: Version) -> Iterator[int]:
-        if is_hidden(row.name) or is_hidden(name) or not is_migration_pending(graph, version):
+        if is_hidden(row.name) or is_hidden(name) or not is_wanted(version):
             return
         rows, large = graph.versions.count(version), graph.large
         if rows > MOST_ROWS and (large is None or not large.takes(lambda: rows)):
