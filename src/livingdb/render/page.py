@@ -14,7 +14,6 @@ from livingdb.render.picture import SnapshotGraph
 
 __all__ = ["page_data", "to_html"]
 
-_SCRIPTS = ("model.js", "runs.js", "view.js", "draw.js", "marks.js", "panel.js", "controls.js")
 _KINDS = tuple(KIND_TITLES)
 
 
@@ -27,7 +26,7 @@ def to_html(graph: SnapshotGraph, diffs: int = 200) -> str:
         "TITLE": escape(one_line(graph.title)),
         "SUMMARY": escape(summary(graph)),
         "STYLE": style + _asset("page.css"),
-        "SCRIPT": "\n".join(_asset(name) for name in _SCRIPTS),
+        "SCRIPT": _asset("still.js"),
         "DATA": _script_json(page_data(graph, diffs)),
     }
     page = _asset("page.html")

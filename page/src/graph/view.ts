@@ -1,41 +1,70 @@
 // Where one looks: `x`, `y` is the place at the top left in units of columns and lanes, `k` the zoom.
-const canvas = document.getElementById("canvas");
-const view = { x: 0, y: 0, k: 1, squeeze: 1, width: 0, height: 0 };
-const TOP = 30, LEAST = 0.012, MOST = 3;
-let selected = null, hovered = null, matches = null, isDirty = true;
+import { draw } from "./draw";
+import { COLUMN, LANE, arrange, firstAfter, graph, shown, type Item, type Node, type Sync } from "./model";
+import { OVERVIEW, PLAIN, folding, isOverview, type Run } from "./runs";
 
-const columnWidth = () => COLUMN * view.k;
-const laneHeight = () => Math.max(19, LANE * Math.min(1.15, Math.max(0.4, Math.sqrt(view.k))) * view.squeeze);
-const labelWidth = () => Math.min(190, Math.max(96, view.width * 0.3), 42 + 8.6 * longestName());
-const screenX = (column) => labelWidth() + (column + 0.5 - view.x) * columnWidth();
-const screenY = (row) => TOP + (row + 0.5 - view.y) * laneHeight();
+/** The parts of the page that the picture is in. */
+export interface Stage {
+  canvas: HTMLCanvasElement;
+  panel: HTMLElement;
+  search: HTMLInputElement;
+  found: HTMLElement;
+  live: HTMLElement;
+  hint: HTMLElement;
+  empty: HTMLElement;
+  lanes: HTMLElement;
+  all: HTMLElement;
+  none: HTMLElement;
+  fold: HTMLElement;
+  legend: HTMLElement;
+}
 
-function longestName() {
+export const stage = {} as Stage;
+export const view = { x: 0, y: 0, k: 1, squeeze: 1, width: 0, height: 0 };
+export const focus = {
+  selected: null as Node | null,
+  hovered: null as Item | null,
+  matches: null as Set<number> | null,
+};
+export const TOP = 30;
+const LEAST = 0.012, MOST = 3;
+let isDirty = true;
+
+
+export const columnWidth = (): number => COLUMN * view.k;
+export const laneHeight = (): number =>
+  Math.max(19, LANE * Math.min(1.15, Math.max(0.4, Math.sqrt(view.k))) * view.squeeze);
+export const labelWidth = (): number =>
+  Math.min(190, Math.max(96, view.width * 0.3), 42 + 8.6 * longestName());
+export const screenX = (column: number): number => labelWidth() + (column + 0.5 - view.x) * columnWidth();
+export const screenY = (row: number): number => TOP + (row + 0.5 - view.y) * laneHeight();
+
+function longestName(): number {
   let most = 8;
   for (const lane of shown.lanes) most = Math.max(most, Math.min(lane.name.length, 22));
   return most;
 }
 
-function repaint() {
+export function repaint(): void {
   if (!isDirty) { isDirty = true; requestAnimationFrame(paint); }
 }
 
-function paint() {
+export function paint(): void {
   isDirty = false;
   draw();
 }
 
-function gutterWidth() {
-  const syncs = data.syncs.filter(isSyncShown);
+export function gutterWidth(): number {
+  const syncs = graph.data.syncs.filter(isSyncShown);
   if (!syncs.length) return 40;
   return 40 + 22 * (1 + Math.max(...syncs.map((sync) => sync.track))) + 210;
 }
 
-function isSyncShown(sync) {
-  return lanes[sync.target].shown && sync.sources.some((lane) => lanes[lane].shown);
+export function isSyncShown(sync: Sync): boolean {
+  return graph.lanes[sync.target].shown && sync.sources.some((lane) => graph.lanes[lane].shown);
 }
 
-function clamp() {
+export function clamp(): void {
   view.k = Math.min(MOST, Math.max(LEAST, view.k));
   const wide = (view.width - labelWidth()) / columnWidth(), high = (view.height - TOP) / laneHeight();
   const gutter = gutterWidth() / columnWidth();
@@ -48,13 +77,15 @@ function clamp() {
 // While the view moves, what takes long and is too far away to be told apart is left out.
 let movesUntil = 0, stillness = 0;
 
-function moves() {
+export const isMoving = (): boolean => performance.now() < movesUntil;
+
+function moves(): void {
   movesUntil = performance.now() + 150;
   clearTimeout(stillness);
-  stillness = setTimeout(repaint, 170);
+  stillness = window.setTimeout(repaint, 170);
 }
 
-function panBy(dx, dy) {
+export function panBy(dx: number, dy: number): void {
   moves();
   view.x -= dx / columnWidth();
   view.y -= dy / laneHeight();
@@ -62,7 +93,7 @@ function panBy(dx, dy) {
   repaint();
 }
 
-function zoomAt(factor, px = (view.width + labelWidth()) / 2, py = view.height / 2) {
+export function zoomAt(factor: number, px = (view.width + labelWidth()) / 2, py = view.height / 2): void {
   moves();
   const column = view.x + (px - labelWidth()) / columnWidth(), row = view.y + (py - TOP) / laneHeight();
   view.k = Math.min(MOST, Math.max(LEAST, view.k * factor));
@@ -74,7 +105,7 @@ function zoomAt(factor, px = (view.width + labelWidth()) / 2, py = view.height /
 }
 
 // Everything at once: with all runs closed, or, where that cannot be read, as the overview.
-function fit() {
+export function fit(): void {
   folding.opened.clear();
   for (const level of [PLAIN, OVERVIEW]) {
     folding.level = level;
@@ -88,7 +119,7 @@ function fit() {
   repaint();
 }
 
-function fitAll() {
+function fitAll(): void {
   view.squeeze = 1;
   const room = Math.max(60, view.width - labelWidth() - Math.min(gutterWidth(), view.width * 0.36));
   const most = isOverview() ? 1.5 : 1;
@@ -100,7 +131,7 @@ function fitAll() {
 }
 
 // Everything, if it can be read; else the newest, at the right.
-function resetView() {
+export function resetView(): void {
   folding.opened.clear();
   folding.level = PLAIN;
   arrange();
@@ -114,7 +145,7 @@ function resetView() {
   }
 }
 
-function reveal(node) {
+export function reveal(node: Node): void {
   const x = screenX(node.x), y = screenY(node.y), edge = 60;
   if (x < labelWidth() + edge || x > view.width - edge)
     view.x = node.x + 0.5 - (view.width - labelWidth()) / 2 / columnWidth();
@@ -126,19 +157,19 @@ function reveal(node) {
 }
 
 // What the panel hides of the canvas, where the two share a small screen.
-function coveredHeight() {
-  const side = document.getElementById("panel");
+function coveredHeight(): number {
+  const side = stage.panel;
   return side.hidden || getComputedStyle(side).position !== "absolute" ? 0 : side.offsetHeight;
 }
 
-function nodeAt(px, py) {
+export function nodeAt(px: number, py: number): Item | null {
   if (px < labelWidth()) return null;
   const near = Math.max(14, radius() + 5);
   const row = Math.round((py - TOP) / laneHeight() + view.y - 0.5);
   const lane = shown.lanes[row];
   if (!lane || Math.abs(screenY(row) - py) > near) return null;
   const column = (px - labelWidth()) / columnWidth() + view.x - 0.5;
-  let best = null, distance = near;
+  let best: Item | null = null, distance = near;
   const from = Math.max(0, firstAfter(lane.xs, column - near / columnWidth() - 1) - 1);
   for (let at = from; at < lane.xs.length && lane.xs[at] <= column + near / columnWidth() + 1; at++) {
     const item = lane.items[at], [left, right] = reach(item);
@@ -149,19 +180,19 @@ function nodeAt(px, py) {
 }
 
 // From where to where an item is drawn.
-function reach(item) {
+export function reach(item: Item | Run): [left: number, right: number] {
   const left = screenX(item.x), right = screenX(item.x2);
   if (item.kind !== "run") return [left, right];
   const half = Math.max(5, Math.min(34, columnWidth() * 0.36));
   return [left - half, right + half];
 }
 
-function radius() {
+export function radius(): number {
   return Math.min(8, Math.max(2, 7 * Math.sqrt(view.k)));
 }
 
-function resize() {
-  const box = canvas.getBoundingClientRect(), ratio = window.devicePixelRatio || 1;
+export function resize(): void {
+  const { canvas } = stage, box = canvas.getBoundingClientRect(), ratio = window.devicePixelRatio || 1;
   view.width = box.width;
   view.height = box.height;
   canvas.width = Math.round(box.width * ratio);

@@ -1,43 +1,43 @@
 // What is known of the snapshot that is selected.
-const panel = document.getElementById("panel");
+import { colors, laneColor } from "./draw";
+import { count, el, said, type Child } from "./elements";
+import { syncText } from "./marks";
+import { graph, tablesOf, titleOf, type Detail, type Node } from "./model";
+import { focus, resize, stage } from "./view";
 
-function el(tag, given, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(given || {}))
-    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else if (name === "style") Object.assign(made.style, value);
-    else made.setAttribute(name, value);
-  made.append(...children.filter((child) => child !== null && child !== undefined));
-  return made;
-}
+/** What the page around the picture adds to what is told of a snapshot. */
+export const additions = {
+  close: (): void => {},
+  select: (_node: Node): void => {},
+  parts: (_node: Node): Child[] => [],
+};
 
-const said = (text, tag = "span") => el(tag, { dir: "auto" }, String(text));
-const count = (number) => Number(number).toLocaleString("en");
-
-function showPanel() {
-  if (panel.hidden === !selected) return fillPanel();
-  panel.hidden = !selected;
+export function showPanel(): void {
+  const { panel } = stage;
+  if (panel.hidden === !focus.selected) { fillPanel(); return; }
+  panel.hidden = !focus.selected;
   fillPanel();
   resize();
 }
 
-function fillPanel() {
+export function fillPanel(): void {
+  const { panel } = stage, { selected } = focus;
   panel.replaceChildren();
   if (!selected) return;
   panel.scrollTop = 0;
-  panel.append(...(selected.kind === "start" ? startParts(selected) : snapshotParts(selected)));
+  panel.append(...(selected.kind === "start" ? startParts(selected) : snapshotParts(selected)).filter((part) => part !== null && part !== undefined));
 }
 
-function heading(node, chips) {
+function heading(node: Node, chips: [text: string, color: string][]): Child[] {
   return [
     el("header", null, said(titleOf(node), "h2"),
-      el("button", { class: "close", type: "button", "aria-label": "Close", onclick: () => { select(null); canvas.focus(); } }, "×")),
+      el("button", { class: "close", type: "button", "aria-label": "Close", onclick: () => additions.close() }, "×")),
     el("div", { class: "chips" }, ...chips.map(([text, color]) => el("span", { class: "chip", dir: "auto", style: { color } }, text))),
   ];
 }
 
-function startParts(node) {
-  const lane = lanes[node.lane];
+function startParts(node: Node): Child[] {
+  const lane = graph.lanes[node.lane];
   return [
     ...heading(node, [["start of " + lane.name, laneColor(node.lane)]]),
     el("dl", null, ...pair("Stands on", idLink(node.id)), ...pair("Time", timeText(node.time))),
@@ -45,39 +45,39 @@ function startParts(node) {
   ];
 }
 
-function snapshotParts(node) {
-  const kind = data.kinds.find((known) => known[0] === node.kind)[1];
-  const chips = [[kind, colors.soft]];
+function snapshotParts(node: Node): Child[] {
+  const kind = graph.data.kinds.find((known) => known[0] === node.kind)?.[1] ?? node.kind;
+  const chips: [string, string][] = [[kind, colors.soft]];
   for (const name of node.heads) chips.push(["head of " + name, laneColor(node.lane)]);
   for (const name of node.tags) chips.push(["⚑ " + name, colors.held]);
   const detail = node.detail;
-  return [...heading(node, chips), provenance(node, detail), ...edgeParts(detail), ...diffParts(node), ...tableParts(node), ...syncParts(node)];
+  return [...heading(node, chips), ...additions.parts(node), provenance(node, detail), ...edgeParts(detail), ...diffParts(node), ...tableParts(node), ...syncParts(node)];
 }
 
-function pair(name, ...values) {
+function pair(name: string, ...values: Child[]): HTMLElement[] {
   return [el("dt", null, name), el("dd", null, ...values)];
 }
 
-function timeText(time) {
+function timeText(time: number): Child {
   const when = new Date(time);
   return el("time", { datetime: when.toISOString(), title: when.toLocaleString() }, when.toISOString().replace("T", " ").slice(0, 19) + " UTC");
 }
 
-function idLink(id, label = "") {
-  const text = id.slice(0, 12), node = byId.get(id);
+function idLink(id: string, label = ""): HTMLElement {
+  const text = id.slice(0, 12), node = graph.byId.get(id);
   const words = label ? [said(label), " "] : [];
   if (!node) return el("span", null, ...words, el("code", { title: id }, text));
-  return el("span", null, ...words, el("button", { class: "link", type: "button", "data-id": id, title: titleOf(node), onclick: () => select(node, true) }, text));
+  return el("span", null, ...words, el("button", { class: "link", type: "button", "data-id": id, title: titleOf(node), onclick: () => additions.select(node) }, text));
 }
 
-function spread(parts) {
+function spread(parts: HTMLElement[]): Child[] {
   return parts.flatMap((part, at) => (at ? [document.createElement("br"), part] : [part]));
 }
 
-function provenance(node, detail) {
+function provenance(node: Node, detail: Detail | null): Child {
   const list = el("dl", { id: "provenance" },
     ...pair("Id", el("code", null, node.id)),
-    ...pair("Branch", said(lanes[node.lane].name)),
+    ...pair("Branch", said(graph.lanes[node.lane].name)),
     ...pair("Time", timeText(node.time)),
     ...pair("Author", said(node.author || "—")),
     ...pair("Operation", said((node.operation || node.kind).replaceAll("_", " "))));
@@ -91,23 +91,25 @@ function provenance(node, detail) {
 const LONG = new Set(["query", "changes"]);
 const UNTOLD = new Set(["at"]);
 
-function edgeParts(detail) {
+function edgeParts(detail: Detail | null): Child[] {
   const given = Object.entries((detail && detail.edge.details) || {}).filter(([name]) => !UNTOLD.has(name));
   if (!given.length) return [];
-  const list = el("dl", { id: "edge" }), after = [];
+  const list = el("dl", { id: "edge" }), after: Child[] = [];
   for (const [name, value] of given)
-    if (LONG.has(name)) after.push(el("pre", { dir: "auto", tabindex: "0", "aria-label": name }, name === "changes" ? value.map(changeText).join("\n") : String(value)));
+    if (LONG.has(name)) after.push(el("pre", { dir: "auto", tabindex: "0", "aria-label": name }, name === "changes" ? (value as Change[]).map(changeText).join("\n") : String(value)));
     else list.append(...pair(name.replaceAll("_", " "), said(plainText(value))));
   return [el("h3", null, "How it was made"), list, ...after];
 }
 
-function changeText(change) {
+type Change = { change: string } & Record<string, unknown>;
+
+function changeText(change: Change): string {
   const { change: name, ...given } = change;
   const parts = Object.entries(given).filter(([, value]) => value !== null && value !== "" && value !== false);
   return `${name}(${parts.map(([key, value]) => `${key}=${plainText(value)}`).join(", ")})`;
 }
 
-function plainText(value) {
+function plainText(value: unknown): string {
   if (value === null || typeof value !== "object") return String(value);
   const entries = Object.entries(value);
   const isFlat = !Array.isArray(value) && entries.every(([, item]) => item === null || typeof item !== "object");
@@ -116,23 +118,24 @@ function plainText(value) {
 
 // --- what changed --------------------------------------------------------------------------
 
-function schemaChange(before, after) {
+function schemaChange(before: number | undefined, after: number | undefined): string {
+  const { details } = graph.data;
   if (before === undefined) return "new table";
-  if (after === undefined) return "dropped";
-  const [old, fresh] = [before, after].map((version) => data.details.versions[version][0]);
+  if (after === undefined || !details) return "dropped";
+  const [old, fresh] = [before, after].map((version) => details.versions[version][0]);
   if (old === fresh) return "";
-  const [a, b] = [old, fresh].map((at) => new Map(data.details.definitions[at].columns));
-  const words = [];
+  const [a, b] = [old, fresh].map((at) => new Map(details.definitions[at].columns));
+  const words: string[] = [];
   for (const name of b.keys()) if (!a.has(name)) words.push("+" + name);
   for (const name of a.keys()) if (!b.has(name)) words.push("−" + name);
   for (const [name, type] of b) if (a.has(name) && a.get(name) !== type) words.push(`${name}: ${a.get(name)} → ${type}`);
   return words.join(", ") || "redefined";
 }
 
-function diffParts(node) {
+function diffParts(node: Node): Child[] {
   const detail = node.detail;
   if (!detail) return [];
-  const first = byId.get(detail.parents[0]);
+  const first = graph.byId.get(detail.parents[0]);
   const before = first ? tablesOf(first) : {}, after = tablesOf(node);
   const names = new Set([...Object.keys(detail.diff || {}), ...Object.keys(detail.changed || {})]);
   if (first || !detail.parents.length)
@@ -144,7 +147,7 @@ function diffParts(node) {
   return [title, el("table", { id: "diff" }, el("thead", null, head), el("tbody", null, ...rows))];
 }
 
-function diffRow(name, detail, remark) {
+function diffRow(name: string, detail: Detail, remark: string): HTMLElement {
   const first = el("td", null, said(name), remark ? el("small", { class: "note", dir: "auto" }, " " + remark) : null);
   const counts = detail.diff && detail.diff[name];
   if (counts) {
@@ -157,25 +160,27 @@ function diffRow(name, detail, remark) {
 
 // --- tables and syncs ----------------------------------------------------------------------
 
-function tableParts(node) {
-  if (!node.detail) return [];
+function tableParts(node: Node): Child[] {
+  const { details } = graph.data;
+  if (!node.detail || !details) return [];
   const tables = Object.entries(tablesOf(node)).sort();
   const title = el("h3", null, "Tables");
   if (!tables.length) return [title, el("p", { class: "note", style: { margin: 0 } }, "None yet.")];
-  return [title, ...tables.map(([name, version]) => tablePart(name, ...data.details.versions[version]))];
+  return [title, ...tables.map(([name, version]) => tablePart(name, details.definitions[details.versions[version][0]], details.versions[version][1]))];
 }
 
-function tablePart(name, definition, rows) {
-  const { columns, key } = data.details.definitions[definition];
+function tablePart(
+  name: string, { columns, key }: { columns: [string, string][]; key: string[] }, rows: number | null,
+): HTMLElement {
   const size = `${columns.length} columns · ${rows === null ? "rows not counted" : count(rows) + (rows === 1 ? " row" : " rows")}`;
   const items = columns.map(([column, type]) => el("li", null, el("span", { dir: "auto" }, column, key.includes(column) ? el("small", { class: "note" }, "key") : null), said(type)));
   return el("details", { class: "table", "data-table": name }, el("summary", null, said(name, "b"), el("span", null, size)), el("ul", null, ...items));
 }
 
-function syncParts(node) {
-  const mine = data.syncs.filter((sync) => sync.target === node.lane || sync.sources.includes(node.lane));
+function syncParts(node: Node): Child[] {
+  const mine = graph.data.syncs.filter((sync) => sync.target === node.lane || sync.sources.includes(node.lane));
   if (!mine.length) return [];
   return [el("h3", null, "Syncs of this branch"), ...mine.map((sync) => el("p", { class: "sync", style: { color: colors[sync.state] } },
-    el("b", { dir: "auto" }, `${sync.sources.map((lane) => lanes[lane].name).join(", ")} ${sync.arrow} ${lanes[sync.target].name}`),
+    el("b", { dir: "auto" }, `${sync.sources.map((lane) => graph.lanes[lane].name).join(", ")} ${sync.arrow} ${graph.lanes[sync.target].name}`),
     said((sync.state === "active" ? "active · " : "") + syncText(sync))))];
 }

@@ -1,8 +1,16 @@
 // Draws nodes and their names, syncs beside the heads, and the names of branches.
+import {
+  FONT, arrowhead, brush, colors, firstNode, isolated, laneColor, rowsInView, stats,
+} from "./draw";
+import { graph, shown, titleOf, type Item, type Node, type Sync } from "./model";
+import { type Run } from "./runs";
+import {
+  columnWidth, focus, isSyncShown, labelWidth, laneHeight, radius, reach, screenX, screenY, view,
+} from "./view";
 
 // --- nodes ---------------------------------------------------------------------------------
 
-function shape(node, x, y, r) {
+function shape(node: Node, x: number, y: number, r: number): void {
   if (node.kind === "merge") {
     brush.moveTo(x - r, y); brush.lineTo(x, y - r); brush.lineTo(x + r, y); brush.lineTo(x, y + r); brush.closePath();
   } else if (node.kind === "schema_change") {
@@ -16,18 +24,19 @@ function shape(node, x, y, r) {
   }
 }
 
-function drawNodes(first, last) {
-  const end = firstNode(last + 1), r = radius(), groups = new Map(), labels = [];
+export function drawNodes(first: number, last: number): void {
+  const end = firstNode(last + 1), r = radius(), labels: Item[] = [];
+  const groups = new Map<number, [node: Node, x: number, y: number][]>();
   for (let at = firstNode(first); at < end; at++) {
     const node = shown.nodes[at], x = screenX(node.x), y = screenY(node.y);
     if (y < -20 || y > view.height + 20) continue;
     stats.nodes += 1;
     const isHollow = node.kind === "propagate" || node.kind === "start";
-    const isDim = matches && !matches.has(node.at);
+    const isDim = focus.matches && !focus.matches.has(node.at);
     const style = node.lane % colors.lanes.length + (isHollow ? 100 : 0) + (isDim ? 1000 : 0);
-    if (!groups.has(style)) groups.set(style, []);
-    groups.get(style).push([node, x, y]);
-    if (node.heads.length || node === selected || node === hovered) ring(node, x, y, r);
+    const group = groups.get(style);
+    if (group) group.push([node, x, y]); else groups.set(style, [[node, x, y]]);
+    if (node.heads.length || node === focus.selected || node === focus.hovered) ring(node, x, y, r);
     if (node.hidden && view.k > 0.2) older(node, x, y, r);
     labels.push(node);
   }
@@ -48,22 +57,22 @@ function drawNodes(first, last) {
     if (run.x2 < first || run.x > last + 1) continue;
     stats.nodes += 1;
     drawRun(run, r);
-    if (run === hovered || columnWidth() < 46) labels.push(run);
+    if (run === focus.hovered || columnWidth() < 46) labels.push(run);
   }
   drawLabels(labels, r);
 }
 
 // A run as one pill with its count in it.
-function drawRun(run, r) {
+function drawRun(run: Run, r: number): void {
   const [left, right] = reach(run), y = screenY(run.y), high = Math.min(2 * r + 8, laneHeight() - 3);
   if (y < -20 || y > view.height + 20) return;
-  const isDim = matches && !run.nodes.some((node) => matches.has(node.at));
+  const isDim = focus.matches && !run.nodes.some((node) => focus.matches?.has(node.at));
   brush.globalAlpha = isDim ? 0.3 : 1;
   brush.beginPath();
   brush.roundRect(left, y - high / 2, right - left, high, high / 2);
   brush.fillStyle = colors.paper;
   brush.fill();
-  brush.globalAlpha = (isDim ? 0.3 : 1) * (run === hovered ? 0.34 : 0.2);
+  brush.globalAlpha = (isDim ? 0.3 : 1) * (run === focus.hovered ? 0.34 : 0.2);
   brush.fillStyle = laneColor(run.lane);
   brush.fill();
   brush.globalAlpha = isDim ? 0.3 : 1;
@@ -82,20 +91,20 @@ function drawRun(run, r) {
   brush.fillText(text, (from + to) / 2, y + 0.5);
 }
 
-function ring(node, x, y, r) {
-  brush.globalAlpha = node === selected ? 0.3 : 0.18;
+function ring(node: Node, x: number, y: number, r: number): void {
+  brush.globalAlpha = node === focus.selected ? 0.3 : 0.18;
   brush.fillStyle = laneColor(node.lane);
   brush.beginPath();
-  brush.arc(x, y, r + (node === selected ? 9 : 7), 0, 7);
+  brush.arc(x, y, r + (node === focus.selected ? 9 : 7), 0, 7);
   brush.fill();
   brush.globalAlpha = 1;
-  if (node !== selected) return;
+  if (node !== focus.selected) return;
   brush.strokeStyle = colors.ink;
   brush.lineWidth = 1.5;
   brush.stroke();
 }
 
-function older(node, x, y, r) {
+function older(node: Node, x: number, y: number, r: number): void {
   brush.strokeStyle = laneColor(node.lane);
   brush.lineWidth = 2;
   brush.setLineDash([2, 4]);
@@ -106,15 +115,15 @@ function older(node, x, y, r) {
   brush.setLineDash([]);
 }
 
-const widths = new Map();
+const widths = new Map<string, string>();
 
-function fitted(text, room) {
+function fitted(text: string, room: number): string {
   const key = text + "\u0000" + Math.round(room);
   let found = widths.get(key);
   if (found === undefined) {
     const letters = Array.from(text.replace(/\s+/g, " ").slice(0, 200));
     let count = letters.length;
-    const at = (n) => (n < letters.length ? letters.slice(0, n).join("").trimEnd() + "…" : letters.join(""));
+    const at = (n: number): string => (n < letters.length ? letters.slice(0, n).join("").trimEnd() + "…" : letters.join(""));
     if (brush.measureText(at(count)).width > room) {
       let low = 0;
       while (low < count - 1) {
@@ -132,14 +141,14 @@ function fitted(text, room) {
 
 // Words below a snapshot, as wide as its neighbours leave room, on two lines if need be; where a
 // dozen letters have no room there are none, and one points at a snapshot to read its name.
-function drawLabels(list, r) {
+function drawLabels(list: Item[], r: number): void {
   brush.textAlign = "center";
   brush.textBaseline = "middle";
   brush.lineJoin = "round";
   brush.font = "11px " + FONT;
   const below = Math.min(laneHeight() * 0.36, r + 16), isHigh = laneHeight() >= 52;
   for (const node of list) {
-    if (node.kind === "run" || (matches && !matches.has(node.at))) continue;
+    if (node.kind === "run" || (focus.matches && !focus.matches.has(node.at))) continue;
     const x = screenX(node.x), y = screenY(node.y);
     const room = Math.min(190, Math.max(1, node.gap) * columnWidth() - 8);
     if (room >= 70 && laneHeight() >= 40) {
@@ -150,11 +159,11 @@ function drawLabels(list, r) {
     if (node.tags.length && columnWidth() > 24)
       written(fitted("⚑ " + node.tags.join(", "), Math.max(room, 60)), x, y - r - 11, laneColor(node.lane));
   }
-  for (const node of new Set([hovered, selected])) if (node && node.shown && !(node.run)) plate(node, below);
+  for (const node of new Set([focus.hovered, focus.selected])) if (node && node.shown && !("run" in node && node.run)) plate(node, below);
 }
 
 // A text on one line or two, parted between words.
-function lines(text, room, isTwo) {
+function lines(text: string, room: number, isTwo: boolean): [first: string, second: string] {
   const whole = fitted(text, room);
   if (!whole.endsWith("…") || !isTwo) return [whole, ""];
   const words = text.replace(/\s+/g, " ").split(" ");
@@ -165,7 +174,7 @@ function lines(text, room, isTwo) {
 }
 
 // The name of a node one points at, on a plate over all others.
-function plate(node, below) {
+function plate(node: Item, below: number): void {
   brush.font = "600 11px " + FONT;
   const text = fitted(titleOf(node), 300), wide = brush.measureText(isolated(text)).width + 14;
   const x = screenX(node.x), y = screenY(node.y) + Math.max(below, radius() + 17);
@@ -180,7 +189,7 @@ function plate(node, below) {
   brush.fillText(isolated(text), x, y);
 }
 
-function written(text, x, y, color) {
+function written(text: string, x: number, y: number, color: string): void {
   brush.strokeStyle = colors.paper;
   brush.lineWidth = 3;
   brush.globalAlpha = 0.85;
@@ -192,55 +201,55 @@ function written(text, x, y, color) {
 
 // --- syncs and names -----------------------------------------------------------------------
 
-function drawSyncs() {
-  const syncs = data.syncs.filter(isSyncShown);
+export function drawSyncs(): void {
+  const syncs = graph.data.syncs.filter(isSyncShown);
   if (!syncs.length) return;
   const left = screenX(shown.columns - 0.5) + 20;
   if (left > view.width) return;
   const tracks = 1 + Math.max(...syncs.map((sync) => sync.track));
-  const below = new Map();
+  const below = new Map<number, number>();
   brush.textAlign = "left";
   brush.textBaseline = "middle";
   for (const sync of syncs) {
-    const x = left + 22 * (sync.track + 0.5), target = screenY(lanes[sync.target].row);
+    const x = left + 22 * (sync.track + 0.5), target = screenY(graph.lanes[sync.target].row);
     for (const lane of sync.sources)
-      if (lanes[lane].shown && !isInside(sync, syncs)) drawBand(sync, x, screenY(lanes[lane].row), target);
-      else if (lanes[lane].shown) drawTap(sync, x, target);
+      if (graph.lanes[lane].shown && !isInside(sync, syncs)) drawBand(sync, x, screenY(graph.lanes[lane].row), target);
+      else if (graph.lanes[lane].shown) drawTap(sync, x, target);
     const count = below.get(sync.target) || 0;
     below.set(sync.target, count + 1);
     if (count > 1 || laneHeight() < 24) continue;
     const at = left + 22 * tracks + 8, y = target + 26 * count - 7;
-    const names = sync.sources.map((lane) => lanes[lane].name).join(", ");
+    const names = sync.sources.map((lane) => graph.lanes[lane].name).join(", ");
     brush.font = "600 11px " + FONT;
-    written(fitted(`${names} ${sync.arrow} ${lanes[sync.target].name}`, 320), at, y, colors.ink);
+    written(fitted(`${names} ${sync.arrow} ${graph.lanes[sync.target].name}`, 320), at, y, colors.ink);
     brush.font = "11px " + FONT;
     written(fitted(syncText(sync), 420), at, y + 13, colors[sync.state]);
   }
 }
 
 // Whether another one on its track goes further, the same way: they share a trunk.
-function isInside(sync, syncs) {
-  const from = lanes[sync.sources[0]].row, to = lanes[sync.target].row;
+function isInside(sync: Sync, syncs: Sync[]): boolean {
+  const from = graph.lanes[sync.sources[0]].row, to = graph.lanes[sync.target].row;
   return syncs.some((other) => other !== sync && other.track === sync.track && other.trunk === sync.trunk
-    && Math.sign(lanes[other.target].row - from) === Math.sign(to - from)
-    && Math.abs(lanes[other.target].row - from) > Math.abs(to - from));
+    && Math.sign(graph.lanes[other.target].row - from) === Math.sign(to - from)
+    && Math.abs(graph.lanes[other.target].row - from) > Math.abs(to - from));
 }
 
-function drawTap(sync, x, y) {
+function drawTap(sync: Sync, x: number, y: number): void {
   brush.fillStyle = colors[sync.state];
   brush.beginPath();
   arrowhead(x + 13, y, 9, 5);
   brush.fill();
 }
 
-function syncText(sync) {
+export function syncText(sync: Sync): string {
   let parts = [sync.when, ...sync.conditions];
   if (sync.state !== "active") parts = [sync.state, ...parts, sync.reason];
   return parts.filter(Boolean).join(" · ");
 }
 
 // A shaded block arrow from lane to lane, upright.
-function drawBand(sync, x, source, target) {
+function drawBand(sync: Sync, x: number, source: number, target: number): void {
   const down = target > source ? 1 : -1;
   const first = sync.direction === "forward" ? 0 : 11 * down, last = sync.direction === "reverse" ? 0 : 11 * down;
   const a = source + first, b = target - last;
@@ -262,7 +271,7 @@ function drawBand(sync, x, source, target) {
   brush.setLineDash([]);
 }
 
-function drawNames() {
+export function drawNames(): void {
   const width = labelWidth(), height = laneHeight(), [first, last] = rowsInView();
   brush.fillStyle = colors.paper;
   brush.fillRect(0, 0, width - 6, view.height);

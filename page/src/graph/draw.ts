@@ -1,12 +1,34 @@
 // Draws what is in view, and only that: links, nodes, words; then what stays in place over it.
-const brush = canvas.getContext("2d");
-const colors = {};
-const stats = { frames: 0, nodes: 0, links: 0, milliseconds: 0 };
-const FONT = 'ui-sans-serif,system-ui,-apple-system,"Segoe UI","Noto Sans",sans-serif';
+import { drawNames, drawNodes, drawSyncs } from "./marks";
+import { BLOCK, BUCKET, graph, shown, type Link } from "./model";
+import { isOverview } from "./runs";
+import {
+  TOP, columnWidth, focus, gutterWidth, isMoving, labelWidth, laneHeight, radius, screenX, screenY,
+  stage, view,
+} from "./view";
 
-function readColors() {
+type ColorName =
+  "paper" | "ink" | "soft" | "line" | "band" | "panel" | "active" | "held" | "detached" | "error";
+const NAMES: ColorName[] = [
+  "paper", "ink", "soft", "line", "band", "panel", "active", "held", "detached", "error",
+];
+
+export let brush: CanvasRenderingContext2D;
+export const colors = { lanes: [] as string[] } as Record<ColorName, string> & { lanes: string[] };
+export const stats = { frames: 0, nodes: 0, links: 0, milliseconds: 0 };
+export const FONT = 'ui-sans-serif,system-ui,-apple-system,"Segoe UI","Noto Sans",sans-serif';
+
+/** Begin to draw on the canvas of the stage. */
+export function takeBrush(): void {
+  const found = stage.canvas.getContext("2d");
+  if (!found) throw new Error("this browser draws on no canvas");
+  brush = found;
+}
+
+
+export function readColors(): void {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["paper", "ink", "soft", "line", "band", "panel", "active", "held", "detached", "error"])
+  for (const name of NAMES)
     colors[name] = style.getPropertyValue("--" + name).trim();
   colors.lanes = [];
   for (let at = 0; ; at++) {
@@ -16,10 +38,10 @@ function readColors() {
   }
 }
 
-const laneColor = (lane) => colors.lanes[lane % colors.lanes.length];
-const isolated = (text) => "\u2068" + text + "\u2069";
+export const laneColor = (lane: number): string => colors.lanes[lane % colors.lanes.length];
+export const isolated = (text: string): string => "\u2068" + text + "\u2069";
 
-function draw() {
+export function draw(): void {
   const began = performance.now(), ratio = window.devicePixelRatio || 1;
   brush.setTransform(ratio, 0, 0, ratio, 0, 0);
   brush.fillStyle = colors.paper;
@@ -39,12 +61,12 @@ function draw() {
   stats.milliseconds = performance.now() - began;
 }
 
-function rowsInView() {
+export function rowsInView(): [first: number, last: number] {
   const first = Math.max(0, Math.floor(view.y - 1));
   return [first, Math.min(shown.lanes.length, Math.ceil(view.y + (view.height - TOP) / laneHeight() + 1))];
 }
 
-function drawLanes() {
+function drawLanes(): void {
   const [first, last] = rowsInView(), height = laneHeight();
   for (let row = first; row < last; row++) {
     const y = screenY(row);
@@ -58,7 +80,7 @@ function drawLanes() {
 }
 
 // The first node of what a place in the list of those in view can be.
-function firstNode(column) {
+export function firstNode(column: number): number {
   let low = 0, high = shown.nodes.length;
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -67,16 +89,16 @@ function firstNode(column) {
   return low;
 }
 
-let ticks = [];
+let ticks: [text: string, x: number][] = [];
 const UNITS = [1e3, 6e4, 36e5, 864e5, 864e5 * 30];
 
-function drawTimes(first, last) {
+function drawTimes(first: number, last: number): void {
   const from = firstNode(first), end = firstNode(last + 1);
   ticks = [];
   if (from >= end || isOverview()) return;
   const span = shown.nodes[end - 1].time - shown.nodes[from].time;
   const unit = UNITS.find((size) => span / size < 400) || UNITS[4];
-  let free = -Infinity, latest = null;
+  let free = -Infinity, latest: number | null = null;
   for (let at = from; at < end; at++) {
     const node = shown.nodes[at], x = screenX(node.x), mark = Math.floor(node.time / unit);
     if (mark === latest || x < free) continue;
@@ -90,7 +112,7 @@ function drawTimes(first, last) {
   }
 }
 
-function drawTimeNames() {
+function drawTimeNames(): void {
   brush.fillStyle = colors.paper;
   brush.fillRect(0, 0, view.width, TOP - 4);
   brush.fillStyle = colors.soft;
@@ -106,10 +128,10 @@ function drawTimeNames() {
 
 let stamp = 0;
 
-function linksInView(first, last) {
-  const found = [];
+function linksInView(first: number, last: number): Link[] {
+  const found: Link[] = [];
   stamp += 1;
-  const take = (link) => {
+  const take = (link: Link): void => {
     if (link.seen === stamp || link.target.x < first || link.source.x > last) return;
     link.seen = stamp;
     found.push(link);
@@ -121,10 +143,10 @@ function linksInView(first, last) {
   return found;
 }
 
-function drawLinks(first, last) {
-  const plain = new Map(), blocks = [];
+function drawLinks(first: number, last: number): void {
+  const plain = new Map<number, Link[]>(), blocks: Link[] = [];
   const top = -40, bottom = view.height + 40, all = linksInView(first, last);
-  const isHasty = all.length > 1200 && performance.now() < movesUntil;
+  const isHasty = all.length > 1200 && isMoving();
   const isCrowded = isOverview() && all.length > 150;
   for (const link of all) {
     const y1 = screenY(link.source.y), y2 = screenY(link.target.y);
@@ -133,12 +155,12 @@ function drawLinks(first, last) {
     if (isFar && isHasty) continue;
     stats.links += 1;
     if (BLOCK.has(link.kind) && view.k > 0.18) { blocks.push(link); continue; }
-    const isOwn = link.source === selected || link.target === selected;
-    const fade = isOwn ? 0 : isFar || (isCrowded && link.source.lane !== link.target.lane) ? 2000 : matches || (selected && link.isSource) ? 1000 : 0;
+    const isOwn = link.source === focus.selected || link.target === focus.selected;
+    const fade = isOwn ? 0 : isFar || (isCrowded && link.source.lane !== link.target.lane) ? 2000 : focus.matches || (focus.selected && link.isSource) ? 1000 : 0;
     const many = Math.min(9, Math.ceil(Math.log2(link.count)));
     const style = link.target.lane % colors.lanes.length + (link.kind === "propagate" ? 100 : 0) + fade + many * 10000;
-    if (!plain.has(style)) plain.set(style, []);
-    plain.get(style).push(link);
+    const group = plain.get(style);
+    if (group) group.push(link); else plain.set(style, [link]);
   }
   for (const [style, group] of plain) {
     brush.strokeStyle = brush.fillStyle = colors.lanes[style % 100];
@@ -164,7 +186,7 @@ function drawLinks(first, last) {
   for (const link of blocks) drawBlock(link);
 }
 
-function arrowhead(x, y, long, half) {
+export function arrowhead(x: number, y: number, long: number, half: number): void {
   brush.moveTo(x, y);
   brush.lineTo(x - long, y - half);
   brush.lineTo(x - long, y + half);
@@ -172,7 +194,7 @@ function arrowhead(x, y, long, half) {
 }
 
 // The same ways as in the image: level where it leaves and where it arrives.
-function trace(link, head) {
+function trace(link: Link, head: number): void {
   const r = radius() + 1;
   const x1 = screenX(link.source.x) + r, y1 = screenY(link.source.y);
   const x2 = screenX(link.target.x) - r - head, y2 = screenY(link.target.y);
@@ -197,7 +219,7 @@ function trace(link, head) {
 }
 
 // What one snapshot or run hands on to several branches goes down one spine.
-function traceSpine(link, x1, y1, x2, y2) {
+function traceSpine(link: Link, x1: number, y1: number, x2: number, y2: number): void {
   const isEarly = link.way === "early" || link.way === "join" || isOverview(), turn = Math.sign(y2 - y1) * 7;
   const spine = isEarly ? Math.min(x1 + 13, x2 - 8) : Math.max(x2 - 13, x1);
   brush.moveTo(link.way === "leave" && !isEarly ? spine - 7 : x1, y1);
@@ -208,11 +230,11 @@ function traceSpine(link, x1, y1, x2, y2) {
   if (link.way !== "join") brush.lineTo(x2, y2);
 }
 
-function drawBlock(link) {
-  const sync = link.sync < 0 ? null : data.syncs[link.sync];
+function drawBlock(link: Link): void {
+  const sync = link.sync < 0 ? null : graph.data.syncs[link.sync];
   const color = sync ? colors[sync.state] : laneColor(link.target.lane);
   const wide = Math.max(4, 9 * Math.min(1, Math.sqrt(view.k))), half = wide * 0.9, long = wide * 1.15;
-  const stroke = (width, style, alpha) => {
+  const stroke = (width: number, style: string, alpha: number): void => {
     brush.lineWidth = width;
     brush.strokeStyle = style;
     brush.globalAlpha = alpha;
@@ -220,7 +242,7 @@ function drawBlock(link) {
     trace(link, long);
     brush.stroke();
   };
-  const dim = matches ? 0.45 : 1;
+  const dim = focus.matches ? 0.45 : 1;
   stroke(wide, color, dim);
   stroke(wide - 2.6, colors.paper, 1);
   if (sync) stroke(wide - 2.6, color, 0.5 * dim);
