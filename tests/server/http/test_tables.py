@@ -56,9 +56,7 @@ def test_arrow_comes_and_goes(olga: httpx.Client, served: Served) -> None:
         writer.write_table(rows)
     asked = {"table": "orders", "message": "two"}
     body = sink.getvalue().to_pybytes()
-    made = olga.post(
-        "/v1/rows/insert", params=asked, content=body, headers={"Content-Type": ARROW}
-    )
+    made = olga.post("/v1/rows/insert", params=asked, content=body, headers={"Content-Type": ARROW})
     assert made.json()["message"] == "two"
     assert made.json()["author"] == "olga"
     asked = {"table": "orders", "columns": ["city", "id"]}
