@@ -1,4 +1,4 @@
-// Builds what is served and what goes into pictures, into the Python package.
+// Builds what goes into pictures and what is served, into the Python package.
 import { build } from "esbuild";
 
 const common = {
@@ -10,8 +10,11 @@ const common = {
   logLevel: "warning",
 };
 
+await build({ ...common, entryPoints: { still: "src/still.ts" }, outdir: "../src/livingdb/render/assets" });
 await build({
   ...common,
-  entryPoints: ["src/still.ts"],
-  outfile: "../src/livingdb/render/assets/still.js",
+  entryPoints: { app: "src/app/main.tsx" },
+  jsx: "automatic",
+  jsxImportSource: "preact",
+  outdir: "../src/livingdb/server/page/built",
 });

@@ -1,4 +1,5 @@
 // The picture alone, in a file of its own: its data are in the page.
+import "./still.css";
 import { handle, mount } from "./graph/mount";
 import { type GraphData } from "./graph/model";
 

@@ -31,7 +31,7 @@ export function drawNodes(first: number, last: number): void {
     const node = shown.nodes[at], x = screenX(node.x), y = screenY(node.y);
     if (y < -20 || y > view.height + 20) continue;
     stats.nodes += 1;
-    const isHollow = node.kind === "propagate" || node.kind === "start";
+    const isHollow = node.kind === "propagate" || node.kind === "start" || node.isForgotten;
     const isDim = focus.matches && !focus.matches.has(node.at);
     const style = node.lane % colors.lanes.length + (isHollow ? 100 : 0) + (isDim ? 1000 : 0);
     const group = groups.get(style);

@@ -13,7 +13,7 @@ export interface GraphData {
   nodes: [
     id: string, sequence: number, lane: number, column: number, kind: number, time: number,
     author: number, message: string, operation: string, heads: string[], tags: string[],
-    hidden: number,
+    hidden: number, isForgotten: number,
   ][];
   links: number[];
   syncs: Sync[];
@@ -76,6 +76,7 @@ export interface Node extends Place {
   incoming: Link[];
   outgoing: Link[];
   detail: Detail | null;
+  isForgotten: boolean;
   run: Run | null;
 }
 
@@ -135,7 +136,7 @@ export function load(data: GraphData): void {
   graph.nodes = data.nodes.map((n, at) => ({
     at, id: n[0], sequence: n[1], lane: n[2], column: n[3], kind: kinds[n[4]], time: n[5],
     author: data.authors[n[6]], message: n[7], operation: n[8], heads: n[9], tags: n[10],
-    hidden: n[11], incoming: [], outgoing: [], detail: null, x: 0, x2: 0, y: 0, gap: 9,
+    hidden: n[11], isForgotten: Boolean(n[12]), incoming: [], outgoing: [], detail: null, x: 0, x2: 0, y: 0, gap: 9,
     shown: true, run: null,
   }));
   graph.links = [];

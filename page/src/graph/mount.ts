@@ -82,5 +82,6 @@ export const handle = {
   view, stats, shown, folding, fit, screenX, screenY, select, panBy, zoomAt,
   get nodes() { return graph.nodes; },
   get lanes() { return graph.lanes; },
+  get syncs() { return graph.data.syncs; },
   get selected() { return focus.selected; },
 };

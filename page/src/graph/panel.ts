@@ -49,6 +49,7 @@ function snapshotParts(node: Node): Child[] {
   const kind = graph.data.kinds.find((known) => known[0] === node.kind)?.[1] ?? node.kind;
   const chips: [string, string][] = [[kind, colors.soft]];
   for (const name of node.heads) chips.push(["head of " + name, laneColor(node.lane)]);
+  if (node.isForgotten) chips.push(["its rows are kept no more", colors.detached]);
   for (const name of node.tags) chips.push(["⚑ " + name, colors.held]);
   const detail = node.detail;
   return [...heading(node, chips), ...additions.parts(node), provenance(node, detail), ...edgeParts(detail), ...diffParts(node), ...tableParts(node), ...syncParts(node)];
@@ -123,7 +124,7 @@ function schemaChange(before: number | undefined, after: number | undefined): st
   if (before === undefined) return "new table";
   if (after === undefined || !details) return "dropped";
   const [old, fresh] = [before, after].map((version) => details.versions[version][0]);
-  if (old === fresh) return "";
+  if (old === fresh || old < 0 || fresh < 0) return "";
   const [a, b] = [old, fresh].map((at) => new Map(details.definitions[at].columns));
   const words: string[] = [];
   for (const name of b.keys()) if (!a.has(name)) words.push("+" + name);
@@ -166,7 +167,9 @@ function tableParts(node: Node): Child[] {
   const tables = Object.entries(tablesOf(node)).sort();
   const title = el("h3", null, "Tables");
   if (!tables.length) return [title, el("p", { class: "note", style: { margin: 0 } }, "None yet.")];
-  return [title, ...tables.map(([name, version]) => tablePart(name, details.definitions[details.versions[version][0]], details.versions[version][1]))];
+  const kept = tables.filter(([, version]) => details.versions[version][0] >= 0);
+  if (!kept.length) return [title, el("p", { class: "note", style: { margin: 0 } }, "None is kept.")];
+  return [title, ...kept.map(([name, version]) => tablePart(name, details.definitions[details.versions[version][0]], details.versions[version][1]))];
 }
 
 function tablePart(

@@ -25,7 +25,7 @@ def to_html(graph: SnapshotGraph, diffs: int = 200) -> str:
     parts = {
         "TITLE": escape(one_line(graph.title)),
         "SUMMARY": escape(summary(graph)),
-        "STYLE": style + _asset("page.css"),
+        "STYLE": style + _asset("still.css"),
         "SCRIPT": _asset("still.js"),
         "DATA": _script_json(page_data(graph, diffs)),
     }
@@ -48,7 +48,7 @@ def page_data(graph: SnapshotGraph, diffs: int = 200) -> dict[str, Any]:
     """What the page's program reads: lists in place of names, so that it is small.
 
     nodes   [id, sequence, lane, column, kind, milliseconds, author, message, operation,
-             heads, tags, hidden], kind and author by their places
+             heads, tags, hidden, forgotten], kind and author by their places
     links   [source, target, kind, is a source, sync or -1], all in one list
     """
     authors = {name: at for at, name in enumerate(dict.fromkeys(n.author for n in graph.nodes))}
@@ -67,6 +67,7 @@ def page_data(graph: SnapshotGraph, diffs: int = 200) -> dict[str, Any]:
             node.heads,
             node.tags,
             node.hidden,
+            int(node.is_forgotten),
         ]
         for node in graph.nodes
     ]

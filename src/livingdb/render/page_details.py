@@ -4,7 +4,7 @@ As plain values, small: column lists and versions are written once and named by 
 a snapshot has only the tables that are not as in its first parent.
 
     definitions   {"columns": [[name, type], …], "key": [name, …]}
-    versions      [definition, rows or null]
+    versions      [definition, rows or null]; the definition of one that is kept no more is -1
     snapshots     one per node that is no start, in their order:
                   edge      how it came to be
                   parents   ids, of those that are no nodes, too
@@ -125,8 +125,9 @@ class _DetailsCollector:
     ) -> None:
         diff, recorded = {}, {}
         for name, address in sorted(changed.items()):
-            before = self._require_version(old.get(name))
-            after = self._require_version(address)
+            before, after = self._find(old.get(name)), self._find(address)
+            if (before is None) != (old.get(name) is None) or (after is None) != (address is None):
+                continue  # of what is kept no more nothing can be compared
             counts = self._counts(before, after) if self._is_counted(at) else None
             if counts is not None:
                 diff[name] = counts
@@ -137,8 +138,9 @@ class _DetailsCollector:
         if recorded:
             found["changed"] = recorded
 
-    def _require_version(self, address: Address | None) -> Version | None:
-        return None if address is None else self.graph.versions.require(address)
+    def _find(self, address: Address | None) -> Version | None:
+        """A version; None if there is none, or if it is kept no more."""
+        return None if address is None else self.graph.index.get(address)
 
     def _counts(self, before: Version | None, after: Version | None) -> list[int] | None:
         """Rows inserted, updated and deleted; None where that would be work."""
@@ -171,11 +173,14 @@ class _DetailsCollector:
     def _version(self, address: Address, at: int, old: Address | None) -> int:
         place = self.versions.get(address)
         if place is None:
-            version = self.graph.versions.require(address)
+            version = self._find(address)
             place = self.versions[address] = len(self.known)
+            if version is None:
+                self.known.append((-1, None))
+                return place
             self.known.append((self._definition(version), version.rows))
             if version.rows is None and at >= self.counted_from:
-                self.uncounted.append((place, version, self._require_version(old)))
+                self.uncounted.append((place, version, self._find(old)))
         return place
 
     def _count(self, version: Version, before: Version | None) -> int | None:

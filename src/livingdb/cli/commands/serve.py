@@ -143,4 +143,5 @@ def _sentences(server: Server) -> str:
         lines.append(f"Flight SQL at {server.flight_address}")
     if server.run_token is not None:
         lines.append(f"for this run, and this machine, come with the token {server.run_token}")
+        lines.append(f"in a browser: {server.address}/#token={server.run_token}")
     return "\n".join(lines)

@@ -27,6 +27,7 @@ from livingdb.server.http.routes import (
     events,
     jobs,
     merge_requests,
+    page,
     refs,
     schema_changes,
     snapshots,
@@ -64,6 +65,7 @@ ROUTERS = (
     users,
     jobs,
     events,
+    page,
 )
 _ABOUT = """The ordinary API of a LivingDB database over HTTP.
 

@@ -31,6 +31,7 @@ from livingdb.server.http.browser_sessions import (
 from livingdb.server.http.doorkeeper import Caller, Doorkeeper
 from livingdb.server.http.failures import Refusal, describe_error
 from livingdb.server.http.metrics import Metrics
+from livingdb.server.http.routes.page import PAGE_PATHS
 from livingdb.server.http.turns import Turns
 from livingdb.server.settings import Limits, ServerSettings
 
@@ -106,7 +107,7 @@ class Door:
         """Who asks; None where nobody has to say so."""
         self._check_host(request)
         self._check_origin(request)
-        if request.scope["path"] in OPEN_PATHS:
+        if request.scope["path"] in (*OPEN_PATHS, *PAGE_PATHS):
             return None
         kind, _, secret = request.headers.get("authorization", "").partition(" ")
         if kind:

@@ -7,13 +7,19 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
+from livingdb.server.http.answers import json_answer
 from livingdb.server.http.context import Db, OptionalRef, ref_of
 from livingdb.server.http.models import Answer, SnapshotInfo, snapshot_info
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/v1", tags=["snapshots"])
-_KINDS = {"text": "text/plain", "mermaid": "text/plain", "svg": "image/svg+xml"}
+_KINDS = {
+    "text": "text/plain",
+    "mermaid": "text/plain",
+    "svg": "image/svg+xml",
+    "data": "application/json",
+}
 
 
 class Log(Answer):
@@ -48,10 +54,17 @@ def get_snapshot(db: Db, ref: OptionalRef = None) -> SnapshotInfo:
 )
 def get_graph(
     db: Db,
-    form: Annotated[Literal["text", "mermaid", "svg"], Query(alias="format")] = "text",
-    limit: Annotated[int, Query(ge=1, le=1000, description="The newest snapshots.")] = 100,
+    form: Annotated[Literal["text", "mermaid", "svg", "data"], Query(alias="format")] = "text",
+    limit: Annotated[int, Query(ge=1, le=20_000, description="The newest snapshots.")] = 100,
 ) -> Response:
-    """The snapshot graph: branches, commits, merges, schema changes and syncs."""
+    """The snapshot graph: branches, commits, merges, schema changes and syncs.
+
+    `data` is what the page draws it from.
+    """
     picture = db.graph(limit=limit)
+    if form == "data":
+        from livingdb.render.page import page_data
+
+        return json_answer(page_data(picture))
     made = {"text": picture.to_text, "mermaid": picture.to_mermaid, "svg": picture.to_svg}[form]()
     return Response(made, media_type=_KINDS[form])

@@ -1,0 +1,71 @@
+// The server's HTTP API: every request goes through here, and every failure has the same shape.
+
+/** What went wrong, in the server's words; `code` is one of the error tree's, or of the connection. */
+export class Failure extends Error {
+  constructor(readonly code: string, message: string, readonly status: number, readonly details: Details = {}) {
+    super(message);
+  }
+}
+
+export type Details = Record<string, unknown>;
+export type Value = string | number | boolean | null | Value[] | { [name: string]: Value };
+export type Row = Record<string, Value>;
+export type Query = Record<string, string | number | boolean | null | undefined | string[]>;
+
+export interface Column { name: string; type: string; nullable: boolean }
+
+let csrf = "";
+
+/** The address of something, without what is not given. */
+export function address(path: string, query: Query = {}): string {
+  const given = new URLSearchParams();
+  for (const [name, value] of Object.entries(query))
+    if (Array.isArray(value)) for (const one of value) given.append(name, one);
+    else if (value !== null && value !== undefined && value !== "") given.append(name, String(value));
+  return given.size ? `${path}?${given}` : path;
+}
+
+async function ask<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  const headers: Record<string, string> = { accept: "application/json" };
+  if (method !== "GET") headers["x-csrf-token"] = csrf;
+  if (body !== undefined) headers["content-type"] = "application/json";
+  let response: Response;
+  try {
+    response = await fetch(path, {
+      method, headers, signal, credentials: "same-origin",
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Failure("no_connection", "The server does not answer.", 0);
+  }
+  const text = await response.text();
+  const told = text ? JSON.parse(text) as unknown : null;
+  if (response.ok) return told as T;
+  const said = (told ?? {}) as { code?: string; message?: string; details?: Details };
+  throw new Failure(said.code ?? "unknown", said.message ?? response.statusText, response.status, said.details);
+}
+
+export const get = <T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> =>
+  ask("GET", address(path, query), undefined, signal);
+export const post = <T>(path: string, body: unknown = {}): Promise<T> => ask("POST", path, body);
+export const patch = <T>(path: string, body: unknown): Promise<T> => ask("PATCH", path, body);
+export const put = <T>(path: string, body: unknown): Promise<T> => ask("PUT", path, body);
+export const remove = <T>(path: string, query: Query): Promise<T> => ask("DELETE", address(path, query));
+
+/** Become known by a token; from then on a cookie stands for it. */
+export async function logIn(token: string): Promise<void> {
+  const told = await post<{ csrf_token: string }>("/v1/login", { token });
+  csrf = told.csrf_token;
+  sessionStorage.setItem("csrf", csrf);
+}
+
+export async function logOut(): Promise<void> {
+  await post("/v1/logout");
+  sessionStorage.removeItem("csrf");
+}
+
+/** A session of this tab that was begun before it was loaded again. */
+export function resume(): void {
+  csrf = sessionStorage.getItem("csrf") ?? "";
+}

@@ -1,0 +1,88 @@
+// What changes on the server, and whether it still answers.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Failure } from "./api";
+
+type Kind = "commit" | "branch" | "tag" | "sync" | "alert" | "merge_request" | "job";
+export const KINDS: Kind[] = ["commit", "branch", "tag", "sync", "alert", "merge_request", "job"];
+type Listener = (kind: Kind | "back") => void;
+
+const listeners = new Set<Listener>();
+let source: EventSource | null = null;
+let isLost = false;
+const lossListeners = new Set<(lost: boolean) => void>();
+
+function setLost(lost: boolean): void {
+  if (lost === isLost) return;
+  isLost = lost;
+  for (const listener of lossListeners) listener(lost);
+  if (!lost) for (const listener of listeners) listener("back");
+}
+
+/** Listen to the server until the page goes. */
+export function listen(): void {
+  source?.close();
+  source = new EventSource("/v1/events");
+  source.onopen = () => setLost(false);
+  source.onerror = () => setLost(true);
+  for (const kind of KINDS)
+    source.addEventListener(kind, () => { for (const listener of listeners) listener(kind); });
+}
+
+export function stopListening(): void {
+  source?.close();
+  source = null;
+}
+
+/** Whether the connection is lost. */
+export function useLost(): boolean {
+  const [lost, set] = useState(isLost);
+  useEffect(() => {
+    lossListeners.add(set);
+    return () => { lossListeners.delete(set); };
+  }, []);
+  return lost;
+}
+
+export interface Loaded<T> {
+  data: T | null;
+  error: Failure | null;
+  isLoading: boolean;
+  reload: () => void;
+}
+
+const WAIT_MILLISECONDS = 120;
+
+/** What the server answers, asked again when something of these kinds changes. */
+export function useData<T>(
+  key: string, ask: (signal: AbortSignal) => Promise<T>, kinds: Kind[] = KINDS,
+): Loaded<T> {
+  const [state, setState] = useState<{ key: string; data: T | null; error: Failure | null; isLoading: boolean }>(
+    { key, data: null, error: null, isLoading: true });
+  const asked = useRef(ask);
+  asked.current = ask;
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    const stop = new AbortController();
+    setState((before) => before.key === key ? { ...before, isLoading: true } : { key, data: null, error: null, isLoading: true });
+    asked.current(stop.signal).then(
+      (data) => { if (!stop.signal.aborted) setState({ key, data, error: null, isLoading: false }); },
+      (error: unknown) => {
+        if (stop.signal.aborted) return;
+        const failure = error instanceof Failure ? error : new Failure("page", String(error), 0);
+        setState((before) => ({ key, data: before.key === key ? before.data : null, error: failure, isLoading: false }));
+      });
+    return () => stop.abort();
+  }, [key, turn]);
+  useEffect(() => {
+    let waiting = 0;
+    const listener: Listener = (kind) => {
+      if (kind !== "back" && !kinds.includes(kind)) return;
+      window.clearTimeout(waiting);
+      waiting = window.setTimeout(() => setTurn((now) => now + 1), WAIT_MILLISECONDS);
+    };
+    listeners.add(listener);
+    return () => { listeners.delete(listener); window.clearTimeout(waiting); };
+  }, [kinds.join()]);
+  const current = state.key === key ? state : { data: null, error: null, isLoading: true };
+  return { data: current.data, error: current.error, isLoading: current.isLoading, reload: () => setTurn((now) => now + 1) };
+}

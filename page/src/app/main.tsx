@@ -1,0 +1,106 @@
+// The page: who one is, where one is, and the view of it.
+import "./app.css";
+import { render, type JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Failure, get, logIn, logOut, resume } from "./api";
+import { listen, stopListening, useData, useLost } from "./live";
+import { Field, Problem } from "./parts";
+import { RefList } from "./refs";
+import { to, useRoute, type Route } from "./route";
+import { type About, type AlertInfo } from "./types";
+import { AlertsView } from "./views/alerts";
+import { CompareView, MergeView } from "./views/compare";
+import { DataView } from "./views/data";
+import { GraphView, ProvenanceView } from "./views/graph";
+import { PeopleView } from "./views/people";
+import { RequestsView } from "./views/requests";
+import { SchemasView } from "./views/schemas";
+import { SqlView } from "./views/sql";
+import { AdviceView, StorageView } from "./views/storage";
+import { SyncsView } from "./views/syncs";
+
+const VIEWS: Record<string, (given: { route: Route }) => JSX.Element> = {
+  graph: GraphView, provenance: ProvenanceView, data: DataView, compare: CompareView, merge: MergeView,
+  requests: RequestsView, syncs: SyncsView, alerts: AlertsView, schemas: SchemasView, sql: SqlView,
+  storage: StorageView, advice: AdviceView, people: PeopleView,
+};
+const MENU: [view: string, words: string][] = [
+  ["graph", "Graph"], ["data", "Data"], ["compare", "Compare"], ["requests", "Requests"], ["syncs", "Syncs"],
+  ["alerts", "Alerts"], ["schemas", "Schemas"], ["sql", "SQL"], ["storage", "Storage"], ["people", "People"],
+];
+
+function App({ about }: { about: About }): JSX.Element {
+  const route = useRoute(), isLost = useLost();
+  const View = VIEWS[route.view];
+  const alerts = useData("open alerts", (signal) => get<{ alerts: AlertInfo[] }>("/v1/alerts", { state: "open", limit: 100 }, signal), ["alert"]);
+  const open = alerts.data?.alerts.length ?? 0;
+  useEffect(() => {
+    listen();
+    return stopListening;
+  }, []);
+  useEffect(() => {
+    document.title = `${MENU.find(([view]) => view === route.view)?.[1] ?? "LivingDB"} – LivingDB`;
+  }, [route.view]);
+  return (
+    <>
+      <a class="skip" href="#view">Skip to the view</a>
+      <header class="top">
+        <h1>LivingDB</h1>
+        <nav aria-label="Views">{MENU.map(([view, words]) => (
+          <a key={view} href={to(view)} aria-current={view === route.view ? "page" : undefined}>{words}{view === "alerts" && open > 0 ? <span class="badge"> {open}</span> : null}</a>))}
+        </nav>
+        <p class="who"><span dir="auto">{about.user}</span> {about.read_only && <span class="note" title={about.read_only}>read-only</span>} <button type="button" onClick={() => void logOut().then(() => location.reload())}>Log out</button></p>
+      </header>
+      {isLost && <p class="lost" role="alert">The connection to the server is lost; what you see may be old. It is tried again by itself.</p>}
+      <RefList />
+      <main id="view" tabIndex={-1}>
+        {View ? <View key={route.view} route={route} /> : <Problem error={new Failure("not_found", `There is no view ${route.view}.`, 404)} />}
+      </main>
+      <p id="live" class="unseen" aria-live="polite" />
+    </>
+  );
+}
+
+function Login({ error, onDone }: { error: Failure | null; onDone: () => void }): JSX.Element {
+  const [token, setToken] = useState(""), [failure, setFailure] = useState(error);
+  const enter = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    try {
+      await logIn(token.trim());
+      onDone();
+    } catch (problem) { if (problem instanceof Failure) setFailure(problem); else throw problem; }
+  };
+  return (
+    <main class="login"><form onSubmit={(event) => void enter(event)}>
+      <h1>LivingDB</h1>
+      <p>Log in with your token: the one you were given, or the one that <code>livingdb serve</code> printed.</p>
+      <Field label="Token" value={token} onChange={setToken} isSecret required />
+      {failure && <Problem error={failure} />}
+      <button type="submit" class="main">Log in</button>
+    </form></main>
+  );
+}
+
+function Page(): JSX.Element {
+  const [about, setAbout] = useState<About | null>(null), [error, setError] = useState<Failure | null>(null), [isAsked, setAsked] = useState(false);
+  const load = async (): Promise<void> => {
+    try {
+      const given = /[#&]token=([^&]+)/.exec(location.hash)?.[1];
+      if (given) {
+        history.replaceState(null, "", location.pathname);
+        await logIn(decodeURIComponent(given));
+      }
+      setAbout(await get<About>("/v1/about"));
+      setError(null);
+    } catch (failure) { if (failure instanceof Failure) setError(failure); else throw failure; }
+    setAsked(true);
+  };
+  useEffect(() => { resume(); void load(); }, []);
+  if (about) return <App about={about} />;
+  if (!isAsked) return <p class="waiting" role="status">Loading…</p>;
+  if (error && error.status !== 401) return <main class="login"><Problem error={error} retry={() => void load()} /></main>;
+  return <Login error={null} onDone={() => void load()} />;
+}
+
+const place = document.getElementById("page");
+if (place) render(<Page />, place);

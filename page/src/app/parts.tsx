@@ -1,0 +1,197 @@
+// Parts that all views share: states, tables of rows, dialogs, fields.
+import { type ComponentChildren, type JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Failure, type Column, type Row, type Value } from "./api";
+import { type Loaded } from "./live";
+import { to } from "./route";
+import { short, text, when } from "./words";
+
+const ADVICE: Record<string, string> = {
+  no_connection: "Is the server running? The page tries again by itself.",
+  unauthenticated: "Log in again with your token.",
+  forbidden: "Ask who owns the database for this right.",
+  not_found: "It may have been dropped or renamed, or you may not read it.",
+  forgotten: "Retention let it go; a newer snapshot may still be there.",
+  transaction_conflict: "Somebody else changed the same rows meanwhile. Look at what they did, then try again.",
+  merge_conflict: "Both sides changed the same rows: choose whose values count.",
+  locked: "Somebody else is at work on it; try again in a moment.",
+  too_many_requests: "Wait a moment, then try again.",
+};
+
+/** What went wrong, and what to do next. */
+export function Problem({ error, retry }: { error: Failure; retry?: () => void }): JSX.Element {
+  const title = error.status === 403 ? "No right to do this"
+    : error.code === "no_connection" ? "No connection"
+    : error.status === 404 || error.status === 410 ? "Not there"
+    : error.status === 409 ? "Something stands in the way" : "This did not work";
+  return (
+    <div class="problem" role="alert">
+      <h3>{title}</h3>
+      <p dir="auto">{error.message}</p>
+      {ADVICE[error.code] && <p class="note">{ADVICE[error.code]}</p>}
+      {retry && <button type="button" onClick={retry}>Try again</button>}
+    </div>
+  );
+}
+
+/** Data, or what there is in place of them. */
+export function Shown<T>({ of, children }: { of: Loaded<T>; children: (data: T) => ComponentChildren }): JSX.Element {
+  if (of.data !== null)
+    return <>{of.error && <Problem error={of.error} retry={of.reload} />}{children(of.data)}</>;
+  if (of.error) return <Problem error={of.error} retry={of.reload} />;
+  return <p class="waiting" role="status">Loading…</p>;
+}
+
+export function Nothing({ children }: { children: ComponentChildren }): JSX.Element {
+  return <div class="nothing">{children}</div>;
+}
+
+export function Heading({ title, note, children }: { title: string; note?: string; children?: ComponentChildren }): JSX.Element {
+  return (
+    <header class="view">
+      <div><h2 tabIndex={-1} id="view-title">{title}</h2>{note && <p class="note">{note}</p>}</div>
+      <div class="tools">{children}</div>
+    </header>
+  );
+}
+
+export function SnapshotLink({ id }: { id: string }): JSX.Element {
+  return <a class="id" href={to("graph", { at: id })} title={id}>{short(id)}</a>;
+}
+
+export function Time({ of }: { of: string }): JSX.Element {
+  return <time dateTime={of}>{when(of)}</time>;
+}
+
+export function State({ of }: { of: string }): JSX.Element {
+  return <span class={`state ${of}`}>{of}</span>;
+}
+
+export function Cell({ value }: { value: Value }): JSX.Element {
+  return value === null || value === undefined ? <i class="null">null</i> : <span dir="auto">{text(value)}</span>;
+}
+
+interface RowTable {
+  columns: Column[];
+  rows: Row[];
+  label: string;
+  onRow?: (row: Row) => void;
+  chosen?: Row | null;
+  sort?: { column: string; isDown: boolean };
+  onSort?: (column: string) => void;
+  marked?: (row: Row, column: string) => boolean;
+}
+
+/** Rows with their columns; a row can be chosen, and a column sorted by. */
+export function RowTable({ columns, rows, label, onRow, chosen, sort, onSort, marked }: RowTable): JSX.Element {
+  const isNumber = (type: string): boolean => /^(tinyint|smallint|int|bigint|float|double|decimal)/.test(type);
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={label}>
+      <table class="rows">
+        <thead><tr>{columns.map((column) => (
+          <th scope="col" key={column.name} aria-sort={sort?.column === column.name ? (sort.isDown ? "descending" : "ascending") : undefined}>
+            {onSort
+              ? <button type="button" class="plain" onClick={() => onSort(column.name)}>{column.name}{sort?.column === column.name ? (sort.isDown ? " ↓" : " ↑") : ""}</button>
+              : <span dir="auto">{column.name}</span>}
+            <small>{column.type.length > 28 ? column.type.slice(0, 26) + "…" : column.type}</small>
+          </th>))}</tr></thead>
+        <tbody>{rows.map((row, at) => (
+          <tr key={at} class={row === chosen ? "chosen" : undefined}>{columns.map((column, place) => (
+            <td key={column.name} class={`${isNumber(column.type) ? "number" : ""} ${marked?.(row, column.name) ? "changed" : ""}`}>
+              {place === 0 && onRow
+                ? <button type="button" class="plain" aria-label={`Look at ${text(row[column.name])}`} onClick={() => onRow(row)}><Cell value={row[column.name]} /></button>
+                : <Cell value={row[column.name]} />}
+            </td>))}</tr>))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+interface Choice { label: string; value: string; options: readonly (string | [value: string, words: string])[]; onChange: (value: string) => void }
+
+export function Choice({ label, value, options, onChange }: Choice): JSX.Element {
+  return (
+    <label class="field"><span>{label}</span>
+      <select value={value} onChange={(event) => onChange(event.currentTarget.value)}>
+        {options.map((option) => {
+          const [name, words] = typeof option === "string" ? [option, option] : option;
+          return <option value={name} key={name}>{words}</option>;
+        })}
+      </select>
+    </label>
+  );
+}
+
+interface Field { label: string; value: string; onChange: (value: string) => void; placeholder?: string; required?: boolean; list?: string; isSecret?: boolean }
+
+export function Field({ label, value, onChange, placeholder, required, list, isSecret }: Field): JSX.Element {
+  return (
+    <label class="field"><span>{label}</span>
+      {isSecret
+        ? <input type="password" value={value} required={required} autocomplete="off" onInput={(event) => onChange(event.currentTarget.value)} />
+        : <input type="text" value={value} placeholder={placeholder} required={required} list={list} autocomplete="off" spellcheck={false}
+            onInput={(event) => onChange(event.currentTarget.value)} />}
+    </label>
+  );
+}
+
+interface Dialog { title: string; action: string; isDanger?: boolean; onClose: () => void; onDone: () => Promise<unknown>; children: ComponentChildren }
+
+/** A question with an answer that does something; what goes wrong is told in it. */
+export function Dialog({ title, action, isDanger, onClose, onDone, children }: Dialog): JSX.Element {
+  const box = useRef<HTMLDialogElement>(null);
+  const [error, setError] = useState<Failure | null>(null);
+  const [isBusy, setBusy] = useState(false);
+  useEffect(() => { box.current?.showModal(); }, []);
+  const done = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    setBusy(true);
+    setError(null);
+    try {
+      await onDone();
+      onClose();
+    } catch (failure) {
+      if (!(failure instanceof Failure)) throw failure;
+      setError(failure);
+      setBusy(false);
+    }
+  };
+  return (
+    <dialog ref={box} onClose={onClose} aria-labelledby="dialog-title">
+      <form onSubmit={(event) => void done(event)}>
+        <h3 id="dialog-title">{title}</h3>
+        {children}
+        {error && <Problem error={error} />}
+        <div class="row end">
+          <button type="button" onClick={() => box.current?.close()}>Cancel</button>
+          <button type="submit" class={isDanger ? "danger" : "main"} disabled={isBusy}>{isBusy ? "Working…" : action}</button>
+        </div>
+      </form>
+    </dialog>
+  );
+}
+
+/** A button that does something on the server, and tells where it fails. */
+export function Act({ words, act, isMain, onDone }: { words: string; act: () => Promise<unknown>; isMain?: boolean; onDone?: () => void }): JSX.Element {
+  const [error, setError] = useState<Failure | null>(null);
+  const [isBusy, setBusy] = useState(false);
+  const run = async (): Promise<void> => {
+    setBusy(true);
+    setError(null);
+    try {
+      await act();
+      onDone?.();
+    } catch (failure) {
+      if (!(failure instanceof Failure)) throw failure;
+      setError(failure);
+    }
+    setBusy(false);
+  };
+  return (
+    <>
+      <button type="button" class={isMain ? "main" : undefined} disabled={isBusy} onClick={() => void run()}>{isBusy ? "Working…" : words}</button>
+      {error && <Problem error={error} />}
+    </>
+  );
+}

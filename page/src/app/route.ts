@@ -1,0 +1,34 @@
+// Where one is: the part of the address after `#`, so that every view can be linked to.
+import { useEffect, useState } from "preact/hooks";
+
+export interface Route {
+  view: string;
+  given: Record<string, string>;
+}
+
+export function readRoute(): Route {
+  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  return { view: path || "graph", given: Object.fromEntries(new URLSearchParams(query)) };
+}
+
+/** The address of a view. */
+export function to(view: string, given: Record<string, string | number | null | undefined> = {}): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(given))
+    if (value !== null && value !== undefined && value !== "") query.set(name, String(value));
+  return `#/${view}${query.size ? `?${query}` : ""}`;
+}
+
+export function go(view: string, given: Record<string, string | number | null | undefined> = {}): void {
+  location.hash = to(view, given);
+}
+
+export function useRoute(): Route {
+  const [route, set] = useState(readRoute);
+  useEffect(() => {
+    const changed = (): void => set(readRoute());
+    window.addEventListener("hashchange", changed);
+    return () => window.removeEventListener("hashchange", changed);
+  }, []);
+  return route;
+}

@@ -1,0 +1,172 @@
+// The graph, live: what happened, what follows what, and what can be done from there.
+import { type JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { el, type Child } from "../../graph/elements";
+import { type GraphData, type Node } from "../../graph/model";
+import { handle, mount, update } from "../../graph/mount";
+import { additions } from "../../graph/panel";
+import { get, post } from "../api";
+import { useData } from "../live";
+import { Act, Dialog, Field, Nothing, Problem } from "../parts";
+import { go, to, type Route } from "../route";
+import { plural } from "../words";
+
+type Deed = "branch" | "tag" | "reset" | "revert" | "merge";
+const COMBOBOX = { role: "combobox" } as object;
+const KINDS = ["commit", "branch", "tag", "sync"] as const;
+
+/** The graph as it was when it had so many snapshots. */
+function upTo(data: GraphData, count: number): GraphData {
+  if (count >= data.nodes.length) return data;
+  const nodes = data.nodes.slice(0, count), links: number[] = [];
+  for (let at = 0; at < data.links.length; at += 5)
+    if (data.links[at] < count && data.links[at + 1] < count) links.push(...data.links.slice(at, at + 5));
+  const start = data.kinds.findIndex(([name]) => name === "start");
+  const told = nodes.filter((node) => node[4] !== start).length;
+  const details = data.details && { ...data.details, snapshots: data.details.snapshots.slice(0, told) };
+  return { ...data, nodes, links, details };
+}
+
+export function GraphView({ route }: { route: Route }): JSX.Element {
+  const found = useData("graph", (signal) => get<GraphData>("/v1/graph", { format: "data", limit: 5000 }, signal), [...KINDS]);
+  const [deed, setDeed] = useState<{ what: Deed; node: Node } | null>(null);
+  const [moment, setMoment] = useState<number | null>(null);
+  const marked = useRef<Node | null>(null);
+  const isMounted = useRef(false);
+  const data = found.data;
+  const shown = data && moment !== null ? upTo(data, moment) : data;
+
+  useEffect(() => {
+    if (!shown) return;
+    additions.parts = (node) => deedsOf(node, marked, setDeed);
+    if (isMounted.current) { update(shown); return; }
+    isMounted.current = true;
+    unmount.current = mount(shown);
+    Object.assign(window, { snapshotGraph: handle });
+    const wanted = handle.nodes.find((node) => route.given.at && node.id.startsWith(route.given.at));
+    if (wanted) handle.select(wanted, true);
+  }, [shown]);
+  const unmount = useRef<() => void>(() => {});
+  useEffect(() => () => unmount.current(), []);
+  useEffect(() => {
+    const wanted = isMounted.current && handle.nodes.find((node) => route.given.at && node.id.startsWith(route.given.at));
+    if (wanted) handle.select(wanted, true);
+  }, [route.given.at]);
+
+  const count = data?.nodes.length ?? 0, at = moment ?? count;
+  const last = data?.nodes[Math.max(0, at - 1)];
+  return (
+    <section class="graph" aria-label="Snapshot graph">
+      <div class="bar">
+        <div class="search">
+          <input id="search" type="search" placeholder="Search id, message, author" aria-label="Search snapshots by id, message or author" autocomplete="off" spellcheck={false} {...COMBOBOX} aria-expanded="false" aria-controls="found" />
+          <div id="found" class="menu" role="listbox" aria-label="Snapshots found" hidden />
+        </div>
+        <details class="drop" id="branches"><summary>Branches</summary>
+          <div class="menu"><div class="row"><button type="button" id="all">All</button><button type="button" id="none">None</button><button type="button" id="dropped" aria-pressed="false" hidden>Show dropped</button></div><ul id="lanes" /></div>
+        </details>
+        <details class="drop" id="legend"><summary>Legend</summary><div class="menu" id="legend-body" /></details>
+        <div class="row" role="group" aria-label="View">
+          <button type="button" id="out" aria-label="Zoom out">−</button>
+          <button type="button" id="in" aria-label="Zoom in">+</button>
+          <button type="button" id="fit">Fit</button>
+          <button type="button" id="reset">Reset</button>
+        </div>
+        <label class="slider"><span>As of {last ? new Date(last[5]).toISOString().slice(0, 19).replace("T", " ") : "—"}</span>
+          <input type="range" min={1} max={Math.max(1, count)} value={at} aria-label="Show the graph as of a moment"
+            aria-valuetext={`${plural(at, "snapshot")} of ${count}`}
+            onInput={(event) => setMoment(Number(event.currentTarget.value) >= count ? null : Number(event.currentTarget.value))} />
+        </label>
+      </div>
+      {found.error && <Problem error={found.error} retry={found.reload} />}
+      <div class="picture">
+        <div class="stage">
+          <canvas id="canvas" tabIndex={0} role="application" aria-label="Snapshot graph. Arrow keys go from snapshot to snapshot, plus and minus zoom, Enter shows details, slash searches." />
+          <p id="empty" hidden>No snapshots to show.</p>
+          {data && !count && <Nothing><p>Nothing was committed yet. <a href={to("sql")}>Create a table</a> to begin.</p></Nothing>}
+          <p id="hint" aria-hidden="true">drag to move · wheel to zoom · click to open</p>
+        </div>
+        <aside id="panel" tabIndex={-1} aria-label="Snapshot" hidden />
+      </div>
+      {deed && <DeedDialog {...deed} onClose={() => setDeed(null)} />}
+    </section>
+  );
+}
+
+function deedsOf(node: Node, marked: { current: Node | null }, choose: (deed: { what: Deed; node: Node }) => void): Child[] {
+  const button = (words: string, act: () => void): HTMLElement => el("button", { type: "button", onclick: act }, words);
+  const heads = node.heads.length > 0;
+  const parts: Child[] = [
+    el("a", { class: "button", href: to("data", { ref: heads ? node.heads[0] : node.id }) }, "Tables"),
+    el("a", { class: "button", href: to("provenance", { ref: node.id }) }, "Where from"),
+  ];
+  if (marked.current && marked.current !== node) {
+    const [before, after] = [marked.current, node].sort((a, b) => a.sequence - b.sequence);
+    parts.push(button(`Compare with ${marked.current.id.slice(0, 7)}`, () => go("compare", { before: before.id, after: after.id })));
+  } else parts.push(button("Compare…", () => { marked.current = node; handle.select(node); }));
+  parts.push(button("Branch…", () => choose({ what: "branch", node })), button("Tag…", () => choose({ what: "tag", node })));
+  if (heads) parts.push(button("Merge…", () => choose({ what: "merge", node })));
+  parts.push(button("Revert…", () => choose({ what: "revert", node })), button("Reset to it…", () => choose({ what: "reset", node })));
+  const held = handle.syncs.filter((sync) => sync.target === node.lane && sync.state !== "active");
+  for (const sync of held) parts.push(el("a", { class: "button", href: to("syncs", { name: sync.name }) }, `${sync.name} is ${sync.state}`));
+  return [el("div", { class: "deeds", role: "group", "aria-label": "What can be done here" }, ...parts)];
+}
+
+const TITLES: Record<Deed, [title: string, action: string, label: string]> = {
+  branch: ["A branch from here", "Create branch", "Name of the new branch"],
+  tag: ["A name for this snapshot", "Create tag", "Name of the tag"],
+  reset: ["Let a branch be as it was here", "Reset branch", "Branch"],
+  revert: ["Take this change back", "Revert", "On branch"],
+  merge: ["Merge into another branch", "Look at it first", "Into branch"],
+};
+
+function DeedDialog({ what, node, onClose }: { what: Deed; node: Node; onClose: () => void }): JSX.Element {
+  const lane = handle.lanes[node.lane].name;
+  const [name, setName] = useState(what === "reset" || what === "revert" ? lane : what === "merge" && lane !== "main" ? "main" : "");
+  const [title, action, label] = TITLES[what];
+  const act = async (): Promise<void> => {
+    if (what === "branch") await post("/v1/branches", { name, from: `id:${node.id}` });
+    if (what === "tag") await post("/v1/tags", { name, ref: `id:${node.id}` });
+    if (what === "reset") await post("/v1/branch/reset", { branch: name, ref: `id:${node.id}` });
+    if (what === "revert") await post("/v1/branch/revert", { branch: name, ref: `id:${node.id}` });
+    if (what === "merge") go("merge", { source: node.heads[0], into: name });
+  };
+  return (
+    <Dialog title={title} action={action} isDanger={what === "reset"} onClose={onClose} onDone={act}>
+      <p class="note">Snapshot {node.id.slice(0, 10)} of {lane}</p>
+      <Field label={label} value={name} onChange={setName} required list={what === "tag" || what === "branch" ? undefined : "refs"} />
+      {what === "reset" && <p class="note">What was committed after it stays readable by its id, and in the branch's log.</p>}
+    </Dialog>
+  );
+}
+
+/** Where a snapshot comes from, as a tree. */
+export function ProvenanceView({ route }: { route: Route }): JSX.Element {
+  const ref = route.given.ref ?? "main";
+  const found = useData(`provenance ${ref}`, (signal) => get<{ tree: Origin }>("/v1/provenance", { ref }, signal), ["commit"]);
+  return (
+    <section class="page">
+      <h2 id="view-title">Where {ref.length > 40 ? ref.slice(0, 10) : ref} comes from</h2>
+      {found.error && <Problem error={found.error} retry={found.reload} />}
+      {found.data ? <ul class="tree"><Branching of={found.data.tree} /></ul> : <p class="waiting" role="status">Loading…</p>}
+      <Act words="Show in the graph" act={async () => { await Promise.resolve(); go("graph", { at: found.data?.tree.snapshot ?? "" }); }} />
+    </section>
+  );
+}
+
+interface Origin {
+  snapshot: string; kind: string; operation: string; author: string; time: string; message: string;
+  role?: string; sync?: string; query?: string; strategy?: string; branches?: string[]; children?: Origin[];
+}
+
+function Branching({ of }: { of: Origin }): JSX.Element {
+  return (
+    <li>
+      <b dir="auto">{of.message || of.operation.replaceAll("_", " ")}</b>{" "}
+      <a class="id" href={to("graph", { at: of.snapshot })}>{of.snapshot.slice(0, 10)}</a>{" "}
+      <span class="note">{[of.role, of.kind.replaceAll("_", " "), of.author, of.sync, of.strategy].filter(Boolean).join(" · ")}</span>
+      {of.query && <pre dir="auto">{of.query}</pre>}
+      {of.children && of.children.length > 0 && <ul>{of.children.map((child) => <Branching of={child} key={child.snapshot} />)}</ul>}
+    </li>
+  );
+}

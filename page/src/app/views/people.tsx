@@ -1,0 +1,47 @@
+// People: who may do what, their tokens, and what was done.
+import { type JSX } from "preact";
+import { useState } from "preact/hooks";
+import { get, post, remove, type Row } from "../api";
+import { useData } from "../live";
+import { Act, Choice, Dialog, Field, Heading, Nothing, RowTable, Shown } from "../parts";
+import { type Me, type Rows } from "../types";
+
+const ROLES = ["reader", "writer", "maintainer", "owner"];
+
+export function PeopleView(): JSX.Element {
+  const found = useData("people", (signal) => get<{ users: Me[] }>("/v1/users", {}, signal), []);
+  const audit = useData("audit", (signal) => get<Rows>("/v1/audit", { limit: 50 }, signal), ["commit"]);
+  const [isNew, setNew] = useState(false), [token, setToken] = useState("");
+  return (
+    <section class="page">
+      <Heading title="People"><button type="button" class="main" onClick={() => setNew(true)}>Add somebody…</button></Heading>
+      {token && <div class="fine" role="status"><p>Their token, shown this once:</p><code>{token}</code> <button type="button" onClick={() => setToken("")}>I have it</button></div>}
+      <Shown of={found}>{({ users }) => users.length ? <ul class="cards">{users.map((user) => <Person key={user.name} user={user} onToken={setToken} onChange={found.reload} />)}</ul>
+        : <Nothing><p>No users yet: whoever has the token that the server printed owns everything.</p></Nothing>}</Shown>
+      <h3>Audit trail</h3>
+      <Shown of={audit}>{(told) => told.rows.length ? <RowTable columns={told.columns} rows={told.rows as Row[]} label="Audit trail" /> : <p class="note">Nothing yet.</p>}</Shown>
+      {isNew && <NewPerson onClose={() => { setNew(false); found.reload(); }} />}
+    </section>
+  );
+}
+
+function Person({ user, onToken, onChange }: { user: Me; onToken: (token: string) => void; onChange: () => void }): JSX.Element {
+  return (
+    <li><b dir="auto">{user.name}</b>
+      <ul class="plainlist">{user.grants.map((grant) => (
+        <li key={grant.role + grant.branches}>{grant.role} of <code>{grant.branches}</code> <Act words="Withdraw" act={() => remove("/v1/user/grants", { name: user.name, ...grant })} onDone={onChange} /></li>))}</ul>
+      <div class="row"><Act words="New token" act={async () => onToken((await post<{ token: string }>("/v1/user/tokens", { name: user.name })).token)} />
+        <Act words="Remove" act={() => remove("/v1/user", { name: user.name })} onDone={onChange} /></div></li>
+  );
+}
+
+function NewPerson({ onClose }: { onClose: () => void }): JSX.Element {
+  const [name, setName] = useState(""), [role, setRole] = useState("reader"), [branches, setBranches] = useState("*");
+  return (
+    <Dialog title="Add somebody" action="Add" onClose={onClose} onDone={() => post("/v1/users", { name, role, branches })}>
+      <Field label="Name" value={name} onChange={setName} required />
+      <Choice label="Role" value={role} options={ROLES} onChange={setRole} />
+      <Field label="Branches (a pattern)" value={branches} onChange={setBranches} required />
+    </Dialog>
+  );
+}

@@ -1,0 +1,82 @@
+// Merge requests: what somebody would like to have merged, and what others say to it.
+import { type JSX } from "preact";
+import { useState } from "preact/hooks";
+import { get, post } from "../api";
+import { useData } from "../live";
+import { Act, Dialog, Field, Heading, Nothing, Shown, State, Time } from "../parts";
+import { go, to, type Route } from "../route";
+import { type CheckInfo, type RequestDetails, type RequestInfo, type Snapshot } from "../types";
+import { MergeForm } from "./compare";
+
+export function RequestsView({ route }: { route: Route }): JSX.Element {
+  const [isNew, setNew] = useState(false);
+  const chosen = Number(route.given.number ?? 0);
+  const found = useData("requests", (signal) => get<{ merge_requests: RequestInfo[] }>("/v1/merge-requests", {}, signal), ["merge_request"]);
+  if (chosen) return <RequestView key={chosen} number={chosen} />;
+  return (
+    <section class="page">
+      <Heading title="Merge requests"><button type="button" class="main" onClick={() => setNew(true)}>New request…</button></Heading>
+      <Shown of={found}>{({ merge_requests: all }) => all.length
+        ? <ul class="cards">{all.map((one) => (
+          <li key={one.number}><a href={to("requests", { number: one.number })}><b dir="auto">#{one.number} {one.title || `${one.source} into ${one.target}`}</b></a> <State of={one.state} />
+            <p class="note">{one.source} → {one.target} · by {one.author} · <Time of={one.time} /></p></li>))}</ul>
+        : <Nothing><p>Nobody asked for a merge yet.</p></Nothing>}
+      </Shown>
+      {isNew && <NewRequest onClose={() => setNew(false)} />}
+    </section>
+  );
+}
+
+function NewRequest({ onClose }: { onClose: () => void }): JSX.Element {
+  const [source, setSource] = useState(""), [into, setInto] = useState("main"), [title, setTitle] = useState(""), [description, setDescription] = useState("");
+  return (
+    <Dialog title="Ask for a merge" action="Ask" onClose={onClose} onDone={async () => {
+      const made = await post<RequestInfo>("/v1/merge-requests", { source, into, title, description });
+      go("requests", { number: made.number });
+    }}>
+      <Field label="From branch" value={source} onChange={setSource} list="refs" required />
+      <Field label="Into branch" value={into} onChange={setInto} list="refs" required />
+      <Field label="Title" value={title} onChange={setTitle} />
+      <Field label="Why" value={description} onChange={setDescription} />
+    </Dialog>
+  );
+}
+
+function RequestView({ number }: { number: number }): JSX.Element {
+  const path = `/v1/merge-requests/${number}`;
+  const found = useData(path, (signal) => get<RequestDetails>(path, {}, signal), ["merge_request", "commit"]);
+  const checks = useData(`${path}/checks`, (signal) => get<{ checks: CheckInfo[] }>(`${path}/checks`, {}, signal), ["merge_request", "commit"]);
+  const [said, setSaid] = useState("");
+  const note = (action: string) => async (): Promise<void> => { await post(`${path}/notes`, { action, text: said }); setSaid(""); };
+  return (
+    <section class="page">
+      <Shown of={found}>{(request) => (
+        <>
+          <Heading title={`#${request.number} ${request.title || `${request.source} into ${request.target}`}`}>
+            <a class="button" href={to("requests")}>All requests</a>
+            <a class="button" href={to("compare", { before: request.target, after: request.source })}>Rows side by side</a>
+          </Heading>
+          <p><State of={request.state} /> {request.source} → {request.target} · asked by {request.author} · <Time of={request.time} /></p>
+          {request.description && <p dir="auto">{request.description}</p>}
+          {request.state === "open" && request.problems.length > 0 && <ul class="bad">{request.problems.map((one) => <li key={one}>{one}</li>)}</ul>}
+          {(checks.data?.checks ?? []).map((check) => <p key={check.text} class={check.holds ? "fine" : "bad"}>{check.holds ? "✓" : "✗"} <code>{check.text}</code> {check.problem}</p>)}
+          <ol class="trail">{request.notes.map((one, at) => (
+            <li key={at}><b>{one.author}</b> {one.kind === "comment" ? "said" : one.kind} · <Time of={one.time} /><p dir="auto">{one.text}</p></li>))}</ol>
+          {request.state === "open" ? (
+            <>
+              <div class="bar"><Field label="Say something" value={said} onChange={setSaid} />
+                <Act words="Comment" act={note("comment")} /><Act words="Approve" act={note("approve")} /><Act words="Close" act={note("close")} /></div>
+              <MergeForm source={request.source} into={request.target} words={`Merge into ${request.target}`}
+                preview={(on_conflict, granularity) => post("/v1/merge/preview", { source: request.source, into: request.target, on_conflict, granularity })}
+                merge={async (on_conflict, granularity, message) => {
+                  const made = await post<Snapshot>(`${path}/merge`, { on_conflict, granularity, message });
+                  go("graph", { at: made.id });
+                }} />
+            </>
+          ) : <div class="row">{request.state === "closed" && <Act words="Reopen" act={note("reopen")} />}
+            {request.snapshot && <a class="button" href={to("graph", { at: request.snapshot })}>See the merge</a>}</div>}
+        </>
+      )}</Shown>
+    </section>
+  );
+}

@@ -1,0 +1,76 @@
+// Storage and upkeep: where the bytes are, what is behind, and what would cost less.
+import { type JSX } from "preact";
+import { get, post } from "../api";
+import { useData } from "../live";
+import { Act, Heading, Nothing, Shown, State, Time } from "../parts";
+import { to } from "../route";
+import { type JobInfo, type StatusInfo, type StatusLine, type StorageInfo } from "../types";
+import { bytes, duration, number, plural } from "../words";
+
+export function StorageView(): JSX.Element {
+  const storage = useData("storage", (signal) => get<StorageInfo>("/v1/storage", {}, signal), ["commit", "branch"]);
+  const status = useData("status", (signal) => get<StatusInfo>("/v1/status", {}, signal), ["commit", "sync", "alert"]);
+  return (
+    <section class="page">
+      <Heading title="Storage and upkeep">
+        <Act words="Compact" act={() => post("/v1/compact")} />
+        <Act words="What could be collected?" act={() => post("/v1/collect", { dry_run: true })} />
+        <Act words="Check" act={() => post("/v1/check", {})} />
+      </Heading>
+      <Jobs />
+      <Shown of={status}>{(told) => (
+        <>
+          <p class={told.ok ? "fine" : "bad"} role="status">{told.ok ? "Everything is as it should be." : "Something is behind or failed."}</p>
+          {told.behind.length > 0 && <><h3>Behind</h3><table class="summary"><tbody>{told.behind.map((one) => (
+            <tr key={one.name}><th scope="row"><a href={to("syncs", { name: one.name })} dir="auto">{one.name}</a></th><td><State of={one.state} /></td><td>{one.snapshots === null ? "" : plural(one.snapshots, "snapshot")} {duration(one.seconds)}</td><td dir="auto">{one.why}</td></tr>))}</tbody></table></>}
+          <Lines title="Failed" of={told.failed} /><Lines title="Running" of={told.running} /><Lines title="Due" of={told.due} /><Lines title="Next" of={told.next} />
+        </>
+      )}</Shown>
+      <Shown of={storage}>{(told) => (
+        <>
+          <h3>Where {bytes(told.bytes)} are</h3>
+          <dl class="facts"><dt>Packs</dt><dd>{bytes(told.pack_bytes)} in {number(told.packs)}</dd><dt>Catalog</dt><dd>{bytes(told.catalog_bytes)}</dd><dt>Journal</dt><dd>{bytes(told.journal_bytes)}</dd><dt>For Spark</dt><dd>{bytes(told.projection_bytes)}</dd><dt>Chunks</dt><dd>{number(told.chunks)}, each shared {told.sharing.toFixed(1)} times</dd></dl>
+          <Weights title="Tables" of={told.tables} /><Weights title="Branches" of={told.branches} />
+        </>
+      )}</Shown>
+    </section>
+  );
+}
+
+function Lines({ title, of }: { title: string; of: StatusLine[] }): JSX.Element {
+  if (!of.length) return <></>;
+  return <><h3>{title}</h3><ul class="plainlist">{of.map((one, at) => <li key={at}><b>{one.kind} {one.name}</b> {one.message} {one.time && <Time of={one.time} />}</li>)}</ul></>;
+}
+
+function Weights({ title, of }: { title: string; of: Record<string, { bytes: number }> }): JSX.Element {
+  const sorted = Object.entries(of).sort((a, b) => b[1].bytes - a[1].bytes).slice(0, 25), most = Math.max(1, sorted[0]?.[1].bytes ?? 1);
+  return (
+    <table class="bars"><caption>{title}</caption><tbody>{sorted.map(([name, weight]) => (
+      <tr key={name}><th scope="row" dir="auto">{name}</th><td><svg class="track" preserveAspectRatio="none" viewBox="0 0 100 10" aria-hidden="true"><rect width={(100 * weight.bytes) / most} height="10" /></svg></td><td class="number">{bytes(weight.bytes)}</td></tr>))}</tbody></table>
+  );
+}
+
+/** Long work on the server, as it goes on. */
+export function Jobs(): JSX.Element {
+  const found = useData("jobs", (signal) => get<{ jobs: JobInfo[] }>("/v1/jobs", {}, signal), ["job"]);
+  const jobs = found.data?.jobs ?? [];
+  if (!jobs.length) return <></>;
+  return (
+    <><h3>Jobs</h3><ul class="cards">{jobs.slice(0, 8).map((job) => (
+      <li key={job.id}><b>{job.kind}</b> <State of={job.state} /> {job.progress} {job.total !== null && <progress max={job.total} value={job.done ?? 0} aria-label={`${job.kind} progress`} />}
+        {job.error && <p class="bad">{job.error.message}</p>}
+        {job.state === "done" && job.result !== null && job.result !== undefined && <details><summary>What it did</summary><pre>{JSON.stringify(job.result, null, 1)}</pre></details>}
+        {(job.state === "running" || job.state === "waiting") && <Act words="Cancel" act={() => post(`/v1/jobs/${job.id}/cancel`)} />}</li>))}</ul></>
+  );
+}
+
+export function AdviceView(): JSX.Element {
+  const found = useData("advice", async (signal) => {
+    const told = await get<{ advice: { number: number; action: string; reason: string; state: string }[] }>("/v1/advice", {}, signal);
+    return told.advice;
+  }, []);
+  return (
+    <section class="page"><Heading title="Advice" note="What would make the work that is done here cost less" />
+      <Shown of={found}>{(all) => all.length ? <ul class="cards">{all.map((one) => <li key={one.number}><b>{one.action}</b> <State of={one.state} /><p>{one.reason}</p></li>)}</ul> : <Nothing><p>Nothing to advise: not enough was observed, or all is well.</p></Nothing>}</Shown></section>
+  );
+}

@@ -1,0 +1,92 @@
+// Syncs, views and models: what follows what, how fresh it is, and what stopped.
+import { type JSX } from "preact";
+import { useState } from "preact/hooks";
+import { get, patch, post, type Row } from "../api";
+import { useData } from "../live";
+import { Act, Field, Heading, Nothing, RowTable, Shown, SnapshotLink, State, Time } from "../parts";
+import { go, to, type Route } from "../route";
+import { type SyncDetails, type SyncInfo } from "../types";
+import { duration, plural, text } from "../words";
+
+const ARROWS: Record<string, string> = { forward: "→", reverse: "←", both: "↔" };
+const lagOf = (sync: SyncInfo): string => sync.lag ? `${plural(sync.lag, "snapshot")} (${duration(sync.lag_seconds)}) behind` : sync.lag === 0 ? "up to date" : "";
+
+export function SyncsView({ route }: { route: Route }): JSX.Element {
+  const [words, setWords] = useState("");
+  const found = useData("syncs", (signal) => get<{ syncs: SyncInfo[] }>("/v1/syncs", {}, signal), ["sync", "commit"]);
+  if (route.given.name) return <SyncView key={route.given.name} name={route.given.name} />;
+  const wanted = words.toLowerCase();
+  return (
+    <section class="page">
+      <Heading title="Syncs and views" note="What depends on what">
+        <Field label="Find" value={words} onChange={setWords} placeholder="name or state" />
+        <Act words="Run all that is due" act={() => post("/v1/propagate")} />
+      </Heading>
+      <Shown of={found}>{({ syncs }) => {
+        const shown = syncs.filter((sync) => `${sync.name} ${sync.state} ${sync.kind} ${sync.when}`.toLowerCase().includes(wanted));
+        shown.sort((a, b) => Number(a.state === "active") - Number(b.state === "active") || a.name.localeCompare(b.name));
+        return shown.length ? (
+          <table class="summary"><thead><tr><th scope="col">From</th><th scope="col">To</th><th scope="col">Kind</th><th scope="col">When</th><th scope="col">State</th><th scope="col">Freshness</th></tr></thead>
+            <tbody>{shown.map((sync) => (
+              <tr key={sync.name}><td dir="auto">{sync.sources.join(", ")} {ARROWS[sync.direction]}</td>
+                <th scope="row"><a href={to("syncs", { name: sync.name })} dir="auto">{sync.target}</a></th>
+                <td>{sync.kind.replaceAll("_", " ")}</td><td>{sync.when}</td><td><State of={sync.state} /></td><td>{lagOf(sync)}</td></tr>))}</tbody></table>
+        ) : <Nothing><p>{syncs.length ? "None is like that." : "Nothing follows anything yet: derive a view, or evolve a schema with a sync."}</p></Nothing>;
+      }}</Shown>
+    </section>
+  );
+}
+
+function SyncView({ name }: { name: string }): JSX.Element {
+  const found = useData(`sync ${name}`, (signal) => get<SyncDetails>("/v1/sync", { name }, signal), ["sync", "commit"]);
+  const [reason, setReason] = useState(""), [when, setWhen] = useState("");
+  const act = (action: string) => (): Promise<unknown> => post("/v1/sync/action", { name, action, reason });
+  return (
+    <section class="page">
+      <Shown of={found}>{(sync) => (
+        <>
+          <Heading title={`${sync.sources.join(", ")} ${ARROWS[sync.direction]} ${sync.target}`}><a class="button" href={to("syncs")}>All syncs</a>
+            <a class="button" href={to("data", { ref: sync.target, table: sync.target })}>Its rows</a>
+            <a class="button" href={to("provenance", { ref: sync.target })}>Where from</a></Heading>
+          <p><State of={sync.state} /> {sync.kind.replaceAll("_", " ")} · {sync.when} · {lagOf(sync)}</p>
+          {sync.reason && <p class="bad" dir="auto">{sync.reason}</p>}
+          <div class="bar"><Field label="Reason" value={reason} onChange={setReason} />
+            {sync.state === "held" && <Act words="Approve" isMain act={act("approve")} />}
+            {sync.state !== "active" && <Act words="Resume" act={act("resume")} />}
+            {sync.state === "detached" && <Act words="Reattach" act={act("reattach")} />}
+            {sync.state === "active" && <Act words="Detach" act={act("detach")} />}
+            {sync.kind === "derive" && <Act words="Refresh" act={() => post("/v1/views/refresh", { name: sync.target })} />}
+          </div>
+          <form class="bar" onSubmit={(event) => { event.preventDefault(); }}>
+            <Field label="When" value={when} onChange={setWhen} placeholder={sync.when} /><Act words="Change" act={() => patch("/v1/sync", { name, when })} />
+          </form>
+          <h3>What it does</h3><pre dir="auto">{sync.explanation}</pre>
+          {sync.conditions.length > 0 && <><h3>Guarded by</h3><ul class="plainlist">{sync.conditions.map((one) => <li key={one.text}><code>{one.text}</code>, else {one.action}</li>)}</ul></>}
+          <h3>Runs</h3>
+          {sync.runs.length ? <RowTable label="Runs" columns={Object.keys(sync.runs[0]).map((each) => ({ name: each, type: "", nullable: true }))} rows={sync.runs} /> : <p class="note">None yet.</p>}
+          <h3>Trail</h3>
+          <ol class="trail">{sync.trail.map((one, at) => <Entry key={at} of={one} />)}</ol>
+          {sync.kind === "derive" && <Versions branch={sync.target} />}
+        </>
+      )}</Shown>
+    </section>
+  );
+}
+
+function Entry({ of }: { of: Row }): JSX.Element {
+  return <li><State of={text(of.state)} /> by {text(of.by)} · <Time of={text(of.time)} /><p dir="auto">{text(of.reason)}</p></li>;
+}
+
+interface Version { id: string; time: string; operation: string; message: string; sources: Record<string, string> }
+
+/** The versions of a view or model; two can be compared. */
+function Versions({ branch }: { branch: string }): JSX.Element {
+  const found = useData(`versions ${branch}`, (signal) => get<{ snapshots: Version[] }>("/v1/snapshots", { ref: branch, limit: 20 }, signal), ["commit"]);
+  return (
+    <><h3>Versions</h3>
+      <Shown of={found}>{({ snapshots }) => <ol class="trail">{snapshots.map((one, at) => (
+        <li key={one.id}><SnapshotLink id={one.id} /> {one.message || one.operation} · <Time of={one.time} />
+          <p class="note">from {Object.entries(one.sources).map(([name, id]) => `${name} ${id.slice(0, 7)}`).join(", ")}{" "}
+            {at + 1 < snapshots.length && <button type="button" onClick={() => go("compare", { before: snapshots[at + 1].id, after: one.id })}>What changed</button>}</p></li>))}</ol>}</Shown></>
+  );
+}
