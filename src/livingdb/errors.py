@@ -14,6 +14,7 @@
     │   ├── RuleViolation    a rule of the snapshot graph forbids it
     │   ├── IllegalSync      the direction or schedule is not possible
     │   ├── Forbidden        this process or user may not do it
+    │   ├── LimitExceeded    it takes more time, rows or room than its user may have
     │   ├── Untrusted        a named function the opening process does not trust
     │   └── MaskKeyMissing   this process does not have the key of a mask
     ├── Conflict
@@ -44,6 +45,7 @@ __all__ = [
     "IllegalSync",
     "InvalidData",
     "InvalidName",
+    "LimitExceeded",
     "LivingDBError",
     "Locked",
     "MaskKeyMissing",
@@ -157,6 +159,12 @@ class Forbidden(Refused):
     """This process or user may not do it: a database that is only read, for instance."""
 
     code = "forbidden"
+
+
+class LimitExceeded(Refused):
+    """It takes more time, rows or room than whoever asks may have."""
+
+    code = "limit_exceeded"
 
 
 class Untrusted(Refused):

@@ -12,10 +12,11 @@ from livingdb.access.roles import EVERYTHING, Role
 from livingdb.access.seen_graph import NamingGraph, SeenGraph
 from livingdb.access.sight import Sight
 from livingdb.access.user import User
-from livingdb.errors import Forbidden, LivingDBError
+from livingdb.catalog.syncs import SyncRow
+from livingdb.errors import Forbidden, LivingDBError, RuleViolation, TransactionConflict
 from livingdb.graph.graph import Graph
 
-__all__ = ["Acting", "acting", "as_nobody", "forbidden_error", "is_checked"]
+__all__ = ["Acting", "acting", "as_nobody", "forbidden_error", "hiding_unseen", "is_checked"]
 
 
 @dataclass(frozen=True)
@@ -93,3 +94,23 @@ def as_nobody() -> Iterator[None]:
     """Do inside what follows from what was allowed: for that nobody's rights count."""
     with is_checked(None):
         yield
+
+
+@contextmanager
+def hiding_unseen(graph: Graph, sync: SyncRow) -> Iterator[None]:
+    """Do inside what a sync does: what is wrong with it is told to who sees its branches."""
+    who = acting(graph)
+    if who is None or who.sight.sees_ends(sync):
+        yield
+        return
+    try:
+        yield
+    except TransactionConflict:
+        raise TransactionConflict(
+            "others keep moving what follows this branch; try again"
+        ) from None
+    except LivingDBError:
+        raise RuleViolation(
+            "rule 7: something that follows this branch does not take the change; who maintains it "
+            "can tell why"
+        ) from None

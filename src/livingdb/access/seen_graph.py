@@ -25,15 +25,21 @@ from livingdb.access.seen_rows import (
 from livingdb.access.sight import Sight
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.syncs import ActiveSyncs, SyncRow
 from livingdb.chunks.address import Address
+from livingdb.errors import NotFound
 from livingdb.graph.graph import Graph
+from livingdb.graph.names import is_hidden
 from livingdb.graph.refs import ResolvedRef
 from livingdb.graph.snapshot import SnapshotRecord
+from livingdb.graph.sync_chains import SyncChains
 
 __all__ = ["NamingGraph", "SeenGraph"]
 
 _FOLLOWING = ("clone", "derive", "propagate", "schema_change")
 """Edges that tell of snapshots that are no parents of what they lead to."""
+_UNSEEN = "?"
+"""What a branch is called that is not seen."""
 _TOLD = ("changes", "rows", "taken_back")
 """What is told of an edge that follows something that is not seen."""
 
@@ -124,16 +130,56 @@ class NamingGraph(Graph):
 
     def __init__(self, graph: Graph, seen: SeenGraph):
         vars(self).update(vars(graph))
+        self._whole = graph
         self._seen = seen
+        self._named: tuple[ActiveSyncs, ActiveSyncs] | None = None
+
+    def at_one_moment(self, seen: BranchRow | None = None) -> Graph:
+        """See `Graph.at_one_moment`."""
+        whole = self._whole.at_one_moment(seen)
+        return NamingGraph(whole, SeenGraph(whole, self._seen.sight))
 
     def branch(self, name: str) -> BranchRow:
         """See `Graph.branch`."""
-        return self._seen.branch(name)
+        return self._of_whole(self._seen.branch(name))
 
     def resolve(self, ref: str) -> ResolvedRef:
         """See `Graph.resolve`."""
-        return self._seen.resolve(ref)
+        found = self._seen.resolve(ref)
+        if found.branch is None:
+            return found
+        return replace(found, branch=self._of_whole(found.branch))
+
+    def _of_whole(self, seen: BranchRow) -> BranchRow:
+        """A branch with all that is on record of it, as who moves it has to know it."""
+        found = self.branches.by_ids([seen.id])
+        if not found:
+            raise NotFound(f"there is no branch {seen.name!r}")
+        return found[seen.id]
 
     def default_branch(self) -> BranchRow | None:
         """See `Graph.default_branch`."""
         return self._seen.default_branch()
+
+    def syncs(self, epoch: str) -> ActiveSyncs:
+        """See `Graph.syncs`: by names that the user knows."""
+        whole = self._whole.syncs(epoch)
+        known = self._named
+        if known is None or known[0] is not whole:
+            rows = [self._named_sync(row) for row in (*whole, *whole.inactive)]
+            self._named = known = whole, ActiveSyncs.of(rows)
+        return known[1]
+
+    def _named_sync(self, row: SyncRow) -> SyncRow:
+        if self._seen.sight.sees_ends(row):
+            return row
+        names = self._seen.branches.names()
+        known = set(names.values())
+        ends = tuple(end if end in known else _UNSEEN for end in row.ends)
+        return replace(row, name="/".join(ends), ends=(ends[0], ends[1]))
+
+    def sync_chains(self) -> SyncChains:
+        """See `Graph.sync_chains`: by names that the user knows."""
+        whole, seen = self._whole.sync_chains(), self._seen.branches.names()
+        names = {one: name for one, name in whole.names.items() if is_hidden(name) or one in seen}
+        return replace(whole, names=names)

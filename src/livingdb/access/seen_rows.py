@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
+from livingdb.access.roles import Role
 from livingdb.access.sight import Sight
 from livingdb.catalog.alerts import AlertRow, Alerts, Watches, WatchRow
 from livingdb.catalog.branches import Branches, BranchRow, Movement, TagRow
@@ -44,7 +45,7 @@ class SeenBranches(Branches):
     """Branches and tags that are seen, of those that there are."""
 
     def __init__(self, every: Branches, sight: Sight):
-        vars(self).update(vars(every))
+        super().__init__(every._queries)
         self._every = every
         self._sight = sight
 
@@ -54,18 +55,27 @@ class SeenBranches(Branches):
     def has_steps(self, connection: Connection | None = None) -> bool:
         return self._every.has_steps(connection)
 
+    def _shown(self, rows: Iterable[BranchRow]) -> list[BranchRow]:
+        """Those of some branches that are seen; what they came from is told by names seen alone."""
+        return [
+            row
+            if row.origin is None or self._sight.user.may(Role.READER, row.origin)
+            else replace(row, origin=None)
+            for row in self._sight.seen(rows)
+        ]
+
     def find(self, name: str) -> BranchRow | None:
         found = self._every.find(name)
-        return found if found is not None and self._sight.sees(found) else None
+        return None if found is None else next(iter(self._shown([found])), None)
 
     def branch_or_tag(self, name: str) -> tuple[BranchRow | TagRow | None, str]:
         found, epoch = self._every.branch_or_tag(name)
         if isinstance(found, BranchRow):
-            return (found if self._sight.sees(found) else None), epoch
+            return next(iter(self._shown([found])), None), epoch
         return (None if found is None else self._seen_tag(found)), epoch
 
     def all(self) -> list[BranchRow]:
-        return self._sight.seen(self._every.all())
+        return self._shown(self._every.all())
 
     def names_of(self, ids: Collection[BranchId]) -> dict[BranchId, str]:
         return {one: row.name for one, row in self.by_ids(sorted(ids)).items()}
@@ -73,7 +83,7 @@ class SeenBranches(Branches):
     def _page(self, after: str, size: int) -> list[BranchRow]:
         found: list[BranchRow] = []
         for row in self._every.pages(after, size):
-            found += self._sight.seen([row])
+            found += self._shown([row])
             if len(found) == size:
                 break
         return found
@@ -81,14 +91,14 @@ class SeenBranches(Branches):
     def by_head(self, head: int, number: int, most: int) -> list[BranchRow]:
         found: list[BranchRow] = []
         while rows := self._every.by_head(head, number, most):
-            found += self._sight.seen(rows)
+            found += self._shown(rows)
             if len(found) >= most or len(rows) < most:
                 break
             head, number = rows[-1].head, rows[-1].number
         return found[:most]
 
     def by_ids(self, ids: Collection[BranchId]) -> dict[BranchId, BranchRow]:
-        rows = self._sight.seen(self._every.by_ids(ids).values())
+        rows = self._shown(self._every.by_ids(ids).values())
         return {row.id: row for row in rows}
 
     def count(self) -> int:
@@ -131,7 +141,7 @@ class SeenSnapshots(Snapshots):
     """Snapshots that are seen, of those that there are."""
 
     def __init__(self, every: Snapshots, sight: Sight, graph: SeenGraph):
-        vars(self).update(vars(every))
+        super().__init__(every._queries)
         self._every = every
         self._sight = sight
         self._graph = graph
@@ -196,7 +206,7 @@ class SeenSyncs(Syncs):
     """Syncs of which all branches are seen."""
 
     def __init__(self, every: Syncs, sight: Sight):
-        vars(self).update(vars(every))
+        super().__init__(every._queries)
         self._every = every
         self._sight = sight
         self._seen: tuple[object, list[SyncRow]] = None, []
@@ -219,7 +229,7 @@ class SeenAlerts(Alerts):
     """Alerts about what is seen: a sync, or a branch by its name."""
 
     def __init__(self, every: Alerts, graph: SeenGraph):
-        vars(self).update(vars(every))
+        super().__init__(every._queries)
         self._every = every
         self._graph = graph
 
@@ -241,7 +251,7 @@ class SeenOutbox(Outbox):
     """What is to be sent of alerts that are seen."""
 
     def __init__(self, every: Outbox, alerts: SeenAlerts):
-        vars(self).update(vars(every))
+        super().__init__(every._queries)
         self._every = every
         self._alerts = alerts
 
@@ -263,7 +273,7 @@ class SeenWatches(Watches):
     """No watches: they look at the database as a whole."""
 
     def __init__(self, every: Watches):
-        vars(self).update(vars(every))
+        super().__init__(every._queries)
 
     def all(self) -> list[WatchRow]:
         return []
@@ -276,7 +286,7 @@ class SeenJobs(Jobs):
     """No jobs: they are about the database as a whole."""
 
     def __init__(self, every: Jobs):
-        vars(self).update(vars(every))
+        super().__init__(every._queries)
 
     def all(self) -> dict[str, JobRow]:
         return {}
@@ -286,7 +296,7 @@ class SeenMergeRequests(MergeRequests):
     """Merge requests of which both branches are seen."""
 
     def __init__(self, every: MergeRequests, branches: SeenBranches):
-        vars(self).update(vars(every))
+        super().__init__(every._queries)
         self._every = every
         self._branches = branches
 
@@ -307,7 +317,7 @@ class SeenFormerNames(FormerNames):
     """What branches that are seen were called before."""
 
     def __init__(self, every: FormerNames, branches: SeenBranches):
-        vars(self).update(vars(every))
+        super().__init__(every._queries)
         self._every = every
         self._branches = branches
 

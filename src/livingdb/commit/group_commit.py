@@ -169,7 +169,8 @@ class GroupCommits:
                 member.error = error
 
     def _commit_alone(self, branch: str, write: SmallWrite) -> SnapshotRow:
-        work = BranchTransaction(self._pipeline, self._graph.branch(branch))
+        pipeline = self._pipeline.for_who_acts()
+        work = BranchTransaction(pipeline, pipeline.graph.branch(branch))
         write.fill(work)
         return work.commit(write.operation, write.author, write.message)
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
+from livingdb.access.acting import acting, hiding_unseen
 from livingdb.alerts.clock_alerts import commit_clock_alerts, move_clock_alerts
 from livingdb.alerts.watch_commits import CommitWatches
 from livingdb.catalog.branches import BranchRow
@@ -92,10 +93,14 @@ class Pipeline:
         self.owners = SyncOwners(graph)
         self._whole = self
 
-    def naming_in(self, graph: Graph) -> Pipeline:
-        """The same, for operations that look for what they are about in part of the graph."""
-        found = copy(self)
-        found.graph = graph
+    def for_who_acts(self) -> Pipeline:
+        """The same, for operations of who acts here: what these name, they look for as seen."""
+        whole = self._whole
+        who = acting(whole.graph)
+        if who is None:
+            return whole
+        found = copy(whole)
+        found.graph = who.naming(whole.graph)
         return found
 
     def run(
@@ -292,7 +297,8 @@ class _Work:
         while self._due:
             sync, target = self._due.pop(self._first_due())
             if target not in self.moved:
-                self._carry_along(sync, target)
+                with hiding_unseen(self.graph, sync):
+                    self._carry_along(sync, target)
 
     def _first_due(self) -> SyncId:
         """The sync that nothing that is due comes before."""

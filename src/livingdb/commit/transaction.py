@@ -61,7 +61,7 @@ from livingdb.trees.delta import Delta, empty_delta, merge_deltas
 from livingdb.trees.keys import KeyArray
 from livingdb.trees.scan import ALL
 
-__all__ = ["ISOLATIONS", "BranchTransaction"]
+__all__ = ["ISOLATIONS", "BranchTransaction", "moved_error"]
 
 ISOLATIONS = ("snapshot", "serializable")
 _LOOKS = 16  # at branches that others move, before who only reads gives up
@@ -70,7 +70,8 @@ _LOOKS = 16  # at branches that others move, before who only reads gives up
 class BranchTransaction:
     """One transaction on one branch.
 
-    `evolved` are tables as schema changes leave them that are committed with it.
+    `evolved` are tables as schema changes leave them that are committed with it; `is_pinned`: it is
+    never put on another head than the one it began on.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class BranchTransaction:
         branch: BranchRow,
         isolation: str = "snapshot",
         evolved: Mapping[str, Version | None] | None = None,
+        is_pinned: bool = False,
     ):
         graph = pipeline.graph
         if isolation not in ISOLATIONS:
@@ -96,6 +98,7 @@ class BranchTransaction:
         """The last schema change that the changes were carried through."""
         self._tables: dict[str, TableWrites] = {}
         self._evolved = dict(evolved or {})
+        self._is_pinned = is_pinned
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -456,6 +459,8 @@ class BranchTransaction:
             raise _dropped(self.branch)
         check_writable(self.graph.syncs(branch.epoch), branch)
         head = self.graph.snapshots.at(branch.head)
+        if self._is_pinned and head.sequence != self.base.sequence:
+            raise moved_error(branch.name, self.base, head)
         for step in self._pipeline.lifter.schema_changes_between(self.base, head):
             assert step.first is not None
             self._check_conflicts(self.graph.snapshots.at(step.first))
@@ -518,6 +523,13 @@ class BranchTransaction:
     def _table_delta(self, table: TableWrites) -> Delta:
         """What happens to the rows of a table."""
         return table.delta or empty_delta(self._shape(table))
+
+
+def moved_error(branch: str, seen: SnapshotRow, head: SnapshotRow) -> TransactionConflict:
+    """What is said to who counts on a branch to be where it was seen."""
+    return TransactionConflict(
+        f"the branch {branch!r} is at {short(head.address)}, not at {short(seen.address)} any more"
+    )
 
 
 def _dropped(branch: BranchRow) -> TransactionConflict:

@@ -13,6 +13,7 @@ from livingdb.access.acting import Acting, acting, is_checked
 from livingdb.access.roles import Role
 from livingdb.access.sight import Sight
 from livingdb.access.user import User, read_user
+from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import Forbidden
 from livingdb.graph.graph import Graph
 
@@ -40,9 +41,18 @@ class Access(ABC):
     @property
     def _graph(self) -> Graph:
         """The graph as far as who asks sees it."""
-        graph = self._whole_graph
+        return self._seen_part(self._whole_graph)
+
+    def _seen_part(self, graph: Graph) -> Graph:
+        """What who asks sees of the graph, now or at another moment."""
         who = acting(graph)
         return graph if who is None else who.seen(graph)
+
+    def _seen_row(self, row: SnapshotRow) -> SnapshotRow:
+        """A snapshot, as far as who asks is told of it."""
+        if acting(self._whole_graph) is None:
+            return row
+        return self._graph.snapshots.at(row.sequence)
 
     @property
     def people(self) -> People:

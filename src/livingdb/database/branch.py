@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from livingdb.access.acting import acting
+from livingdb.access.roles import Role
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.branch_movement import BranchMovement
 from livingdb.database.pictures import notebook_html
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import Table
 from livingdb.errors import IllegalSync, InvalidData
-from livingdb.graph import ancestry as history
 from livingdb.tables.layout import Layout
 from livingdb.tables.schema import GeneratedLike, SchemaLike, UniqueLike
 from livingdb.tables.tabular import Tabular, as_tabular
@@ -57,19 +55,28 @@ class Branch:
         graph = self._graph
         return graph.snapshots.at(graph.branch(self.name).head)
 
-    def _begin(self, isolation: str) -> BranchTransaction:
-        from livingdb.commit.transaction import BranchTransaction
+    def _begin(self, isolation: str, at: object = None) -> BranchTransaction:
+        from livingdb.commit.transaction import BranchTransaction, moved_error
 
-        return BranchTransaction(self._pipeline, self._graph.branch(self.name), isolation)
+        pipeline = self._pipeline
+        branch = pipeline.graph.branch(self.name)
+        seen = None if at is None else self.database._resolve(at).snapshot
+        begun = BranchTransaction(pipeline, branch, isolation, is_pinned=seen is not None)
+        if seen is not None and seen.sequence != begun.base.sequence:
+            raise moved_error(branch.name, seen, begun.base)
+        return begun
 
-    def _check_seen(self) -> None:
-        """`NotFound` if who acts here does not see it."""
-        if acting(self.database._whole_graph) is not None:
-            self._graph.branch(self.name)
+    def _check_writer(self) -> None:
+        """`NotFound` if who acts here does not see it, `Forbidden` if it may not write."""
+        self.database._require(Role.WRITER, self.name, f"write to {self.name!r}")
+
+    def _check_maintainer(self, what: str) -> None:
+        """The same of what only its maintainers do."""
+        self.database._require(Role.MAINTAINER, self.name, f"{what} {self.name!r}")
 
     def _turn(self, rows: int) -> AbstractContextManager[None]:
         """Wait for the turn of who writes so many rows."""
-        self._check_seen()
+        self._check_writer()
         return self._pipeline.turns.before_reading(self.name, rows)
 
     def _write(
@@ -79,7 +86,7 @@ class Branch:
         from livingdb.commit.group_commit import SmallWrite
         from livingdb.database.transaction import check_message
 
-        self._check_seen()
+        self._check_writer()
         said = author or self.database.author, check_message(message)
         write = SmallWrite(operation, table, rows, *said)
         return Snapshot(self.database, self.database._group_commits.commit(self.name, write))
@@ -88,7 +95,7 @@ class Branch:
         """Rows to be put into a table, as far as they can be prepared before it is our turn."""
         from livingdb.commit.writer_turns import LARGEST_TURN_ROWS
 
-        self._check_seen()
+        self._check_writer()
         given = as_tabular(data)
         if given.rows > LARGEST_TURN_ROWS:
             return given
@@ -111,8 +118,7 @@ class Branch:
 
     def log(self, limit: int | None = None) -> list[Snapshot]:
         """The head and its ancestors, newest first."""
-        rows = history.log(self._graph.snapshots, self._head())
-        return [Snapshot(self.database, row) for row in islice(rows, limit)]
+        return self.head.log(limit)
 
     def movements(self, limit: int | None = None) -> list[BranchMovement]:
         """The branch's own log, newest first: where it was, since when, by whom and why.
@@ -165,12 +171,21 @@ class Branch:
     # --- writing -----------------------------------------------------------------------------
 
     def transaction(
-        self, message: str = "", author: str | None = None, isolation: str = "snapshot"
+        self,
+        message: str = "",
+        author: str | None = None,
+        isolation: str = "snapshot",
+        *,
+        at: object = None,
     ) -> Transaction:
-        """Several changes that become one snapshot."""
+        """Several changes that become one snapshot.
+
+        `at` is where the branch has to be, from the beginning to the commit: `TransactionConflict`
+        if somebody moved it, whatever they changed.
+        """
         from livingdb.database.transaction import Transaction
 
-        return Transaction(self, message, author or self.database.author, isolation)
+        return Transaction(self, message, author or self.database.author, isolation, at=at)
 
     def create_table(
         self,
@@ -267,6 +282,8 @@ class Branch:
 
         who = author or self.database.author
         schema.check_on_break(on_break)
+        if to is None:
+            self._check_maintainer("change the schema of")
         if when != "immediate":
             if to is None or keep is not None or sync != "forward":
                 raise IllegalSync(
@@ -299,6 +316,7 @@ class Branch:
         """Materialize what changes of schemas and layouts left to be done; the tables' names."""
         from livingdb.database import evolve as schema
 
+        self._check_maintainer("migrate")
         done: list[str] = schema.migrate(self._graph, self.name, progress)
         return done
 
@@ -310,6 +328,7 @@ class Branch:
         """
         from livingdb.maintenance.layouts import set_layout
 
+        self.database._require_everywhere(Role.MAINTAINER, "lay out tables anew")
         return set_layout(self._graph, self.name, table, layout)
 
     # --- the graph ---------------------------------------------------------------------------
@@ -448,6 +467,7 @@ class Branch:
         """Move the branch to any snapshot; what it leaves stays reachable by id and time."""
         from livingdb.commit import branch_operations as operations
 
+        self._check_maintainer("reset")
         target = self.database._resolve(ref).snapshot
         operations.reset(self._pipeline, self.name, target)
         return Snapshot(self.database, target)
@@ -469,6 +489,7 @@ class Branch:
         from livingdb.commit import replay
         from livingdb.commit.merge import MergeOptions
 
+        self._check_writer()
         options = MergeOptions(on_conflict, granularity)
         target = self.database._resolve(ref).snapshot
         who = author or self.database.author
@@ -491,6 +512,7 @@ class Branch:
         from livingdb.commit import replay
         from livingdb.commit.merge import MergeOptions
 
+        self._check_writer()
         options = MergeOptions(on_conflict, granularity)
         target = self.database._resolve(ref).snapshot
         who = author or self.database.author

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
+from livingdb.access.roles import Role
 from livingdb.database.snapshot import Snapshot
 from livingdb.errors import NotFound
 from livingdb.graph.graph import Graph
@@ -67,6 +68,10 @@ class Comparing(ABC):
         """What takes changes through."""
 
     @abstractmethod
+    def _require(self, role: Role, branch: str, what: str) -> None:
+        """`Forbidden` unless who acts here has a role on a branch that it sees."""
+
+    @abstractmethod
     def _resolve(self, ref: object) -> ResolvedRef:
         """The snapshot that a ref stands for."""
 
@@ -112,6 +117,7 @@ class Comparing(ABC):
 
         if isinstance(diff, SnapshotDiff) and diff.difference is not None:
             target = self.branch(str(branch))
+            self._require(Role.WRITER, target.name, f"write to {target.name!r}")
             check_write(Write(self._resolve(target.name).branch, target.name))
             said = author or self.author, message or "apply a diff"
             row = apply_difference(self._pipeline, target.name, diff.difference, *said)
@@ -143,7 +149,8 @@ class Comparing(ABC):
         options = merging.MergeOptions(on_conflict, granularity, symmetric, fast_forward)
         target = str(into)
         resolved = self._resolve(target)
-        check_write(Write(resolved.branch, target))
+        branch = check_write(Write(resolved.branch, target))
+        self._require(Role.WRITER, branch.name, f"merge into {branch.name!r}")
         row = merging.merge(
             self._pipeline, _ref(source), target, options, author or self.author, message
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
-from livingdb.access.acting import acting, as_nobody
+from livingdb.access.acting import as_nobody
 from livingdb.access.roles import Role
 from livingdb.alerts.dispatcher import Dispatcher
 from livingdb.catalog.snapshots import SnapshotRow
@@ -105,9 +105,7 @@ class Database(Access, Alerting, Comparing, Tracing):
                 from livingdb.commit.pipeline import Pipeline
 
                 self._open_pipeline = Pipeline(graph, self.trust)
-            found = self._open_pipeline
-        who = acting(graph)
-        return found if who is None else found.naming_in(who.naming(found.graph))
+            return self._open_pipeline.for_who_acts()
 
     @property
     def _group_commits(self) -> GroupCommits:
@@ -212,9 +210,7 @@ class Database(Access, Alerting, Comparing, Tracing):
 
     def _resolve(self, ref: object) -> ResolvedRef:
         if isinstance(ref, Snapshot):
-            graph = self._whole_graph
-            row = ref._row if acting(graph) is None else self._graph.snapshots.at(ref._row.sequence)
-            return ResolvedRef(row, named=ref._branch)
+            return ResolvedRef(self._seen_row(ref._row), named=ref._branch)
         return self._graph.resolve(ref.name if isinstance(ref, Branch) else ref)  # type: ignore[arg-type]
 
     def tag(self, name: str, ref: object) -> Snapshot:
@@ -241,10 +237,10 @@ class Database(Access, Alerting, Comparing, Tracing):
         """
         row = self._graph.branch(str(name))
         self._require(Role.MAINTAINER, row.name, f"drop {row.name!r}")
-        graph = self._whole_graph
+        graph = self._pipeline.graph
         if graph.branches.count() == 1:
             raise InvalidData(f"{name!r} is the only branch; a database has at least one")
-        drop_branch(graph, row, detach, force)
+        drop_branch(graph, graph.branch(row.name), detach, force)
 
     def retire(self, version: str, policy: str = "reject") -> RetiredVersion:
         """End a schema version: its neighbours in the chain stay in step with each other.
@@ -398,7 +394,16 @@ class Database(Access, Alerting, Comparing, Tracing):
 
     def labels(self) -> dict[str, list[str]]:
         """The columns that have labels, as 'table.column', and which."""
-        return labels(self._graph)
+        found = labels(self._graph)
+        return {name: found[name] for name in found if self._sees_column(name)}
+
+    def _sees_column(self, name: str) -> bool:
+        """Whether who asks sees a table that has a column, 'table.column', on some branch."""
+        graph, table = self._graph, name.rpartition(".")[0]
+        if graph is self._whole_graph:
+            return True
+        heads = graph.snapshots.get_many({row.head for row in graph.branches.all()})
+        return any(table in graph.tables(head) for head in heads.values())
 
     # --- pictures ----------------------------------------------------------------------------
 

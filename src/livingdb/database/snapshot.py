@@ -6,12 +6,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.pictures import notebook_html
 from livingdb.database.table import Table
 from livingdb.errors import NotFound
+from livingdb.graph import ancestry as history
 from livingdb.graph.edge_ends import source_names
 from livingdb.graph.graph import missing_table_error
 from livingdb.graph.names import is_hidden
@@ -43,7 +45,7 @@ class Snapshot:
         branch: str | None = None,
     ):
         self.database = database
-        self._row = row
+        self._row = database._seen_row(row)
         self._lifted = lifted
         """Its tables in another schema, if they are to be seen in one."""
         self._branch = branch
@@ -93,6 +95,11 @@ class Snapshot:
     def sources(self) -> dict[str, str]:
         """The snapshots it was made from beside its parents, by the branches' names of now."""
         return source_names(self._graph.catalog, self.edge)
+
+    def log(self, limit: int | None = None) -> list[Snapshot]:
+        """This snapshot and its ancestors, newest first."""
+        rows = history.log(self._graph.snapshots, self._row)
+        return [Snapshot(self.database, row) for row in islice(rows, limit)]
 
     def artifact(self) -> bytes | dict[str, bytes]:
         """What a model's function made: bytes, or its files by path."""

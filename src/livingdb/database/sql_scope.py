@@ -266,8 +266,8 @@ class TransactionScope(SnapshotScope):
 
     @cached_property
     def _moment(self) -> Graph:
-        """The graph as the transaction sees it."""
-        return self._transaction.work.moment
+        """The graph as the transaction sees it, and who asks."""
+        return self.database._seen_part(self._transaction.work.moment)
 
     def _is_own(self, ref: str | None) -> bool:
         """Whether a ref means what the transaction itself sees."""

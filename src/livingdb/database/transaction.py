@@ -71,7 +71,14 @@ class Transaction:
     """
 
     def __init__(
-        self, branch: Branch, message: str | None, author: str, isolation: str, operation: str = ""
+        self,
+        branch: Branch,
+        message: str | None,
+        author: str,
+        isolation: str,
+        operation: str = "",
+        *,
+        at: object = None,
     ):
         self.branch = branch
         self.snapshot: Snapshot | None = None
@@ -79,7 +86,7 @@ class Transaction:
         self._operations: list[str] = [operation] if operation else []
         self._batch: tuple[str, int] | None = None
         self._turn = RLock()
-        self._work: BranchTransaction | None = branch._begin(isolation)
+        self._work: BranchTransaction | None = branch._begin(isolation, at)
 
     @property
     def work(self) -> BranchTransaction:

@@ -100,8 +100,15 @@ class RowSet:
             return None
         return {name: value.as_py() for name, value in zip(names, values, strict=True)}
 
+    def span_after(self, key: Sequence[object]) -> Span:
+        """The keys that come after one, by the values of all key columns, hidden ones too."""
+        return Span(self._encode_whole_key(key), lower_open=True)
+
     def _encode_key(self, key: Sequence[object]) -> Any:
         self.schema.require_key()
+        return self._encode_whole_key(key)
+
+    def _encode_whole_key(self, key: Sequence[object]) -> Any:
         columns = self.schema.key_columns
         if len(key) != len(columns):
             raise InvalidData(f"the key is ({', '.join(self.schema.key)}), not {len(key)} values")

@@ -40,6 +40,7 @@ COMMANDS = (
     "restore",
     "gc",
     "erase",
+    "serve",
     "demo",
     "bench",
     "completion",
@@ -117,6 +118,8 @@ def command(name: str) -> Any:  # noqa: PLR0912, PLR0915
             from livingdb.cli.commands.gc import gc as found
         case "erase":
             from livingdb.cli.commands.erase import erase as found
+        case "serve":
+            from livingdb.cli.commands.serve import serve as found
         case "demo":
             from livingdb.cli.commands.demo import demo as found
         case "bench":

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import re
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from livingdb.cli.open_database import Message, Settings
-from livingdb.errors import Corruption, InvalidData
-
-if TYPE_CHECKING:
-    from livingdb import Branch
-    from livingdb.evolution import SchemaChange
 
 __all__ = ["OnBreak", "evolve"]
 
@@ -69,11 +62,13 @@ def evolve(
       livingdb evolve --explain "ALTER TABLE orders RENAME COLUMN city TO town"
       livingdb evolve '{"change": "DropColumn", "table": "orders", "name": "note"}'
     """
+    from livingdb.database.parse_changes import parse_changes
+
     settings = Settings.of(context)
     output = settings.output()
     with settings.open() as db:
         branch = settings.open_branch(db)
-        wanted, options = _parse_changes(branch, changes)
+        wanted, options = parse_changes(branch, changes)
         if explain:
             seen = branch.explain_evolution(wanted)
             told = {
@@ -102,60 +97,3 @@ def evolve(
 
 def _default_message(changes: list[str]) -> str:
     return "; ".join(text.strip() for text in changes)[:200]
-
-
-def _parse_changes(branch: Branch, texts: list[str]) -> tuple[list[SchemaChange], dict[str, Any]]:
-    """The changes, and what the statements say about the sync."""
-    found: list[SchemaChange] = []
-    options: dict[str, Any] = {}
-    for text in texts:
-        if text.lstrip()[:1] in ("[", "{"):
-            found += _changes_from_json(text)
-            continue
-        changes, said = _changes_from_sql(branch, found, text)
-        found += changes
-        options |= said
-    return found, options
-
-
-def _changes_from_json(text: str) -> list[SchemaChange]:
-    from livingdb.evolution import SchemaChange
-
-    try:
-        given = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidData(f"the changes are no JSON: {error}") from None
-    items = given if isinstance(given, list) else [given]
-    found = []
-    for item in items:
-        if not isinstance(item, dict) or "change" not in item:
-            raise InvalidData('a change in JSON is an object: {"change": "DropColumn", …}')
-        try:
-            found.append(SchemaChange.from_json(item))
-        except Corruption as error:
-            raise InvalidData(str(error)) from None
-        except (TypeError, ValueError, AttributeError) as error:
-            said = re.sub(r"^\w+\.__init__\(\) ", "", str(error))
-            raise InvalidData(f"{item['change']}: {said}") from None
-    return found
-
-
-def _changes_from_sql(
-    branch: Branch, before: list[SchemaChange], text: str
-) -> tuple[list[SchemaChange], dict[str, Any]]:
-    """What a statement changes after other changes, and what it says about the sync."""
-    from livingdb.evolution.plan import definitions_of, plan_changes
-    from livingdb.evolution.schema_statement import changes_of
-    from livingdb.graph.graph import tables_of
-    from livingdb.sql.parse import is_definition
-    from livingdb.sql.table_statements import parse_schema_statement
-
-    if not is_definition(text):
-        raise InvalidData("a schema is changed by ALTER, CREATE or DROP TABLE")
-    statement = parse_schema_statement(text)
-    graph = branch._graph
-    tables = definitions_of(graph, tables_of(graph, branch._head()))
-    if before:
-        tables = dict(plan_changes(tables, before).tables)
-    changes = changes_of(statement, tables)
-    return changes, dict(statement.options) if changes else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Annotated
 
 import typer
@@ -48,12 +47,9 @@ def log(
             settings.output().write_list(_MOVEMENT_COLUMNS, told, ("snapshot",))
             return
         from livingdb.cli.snapshot_rows import refs_by_snapshot, snapshot_row
-        from livingdb.database.snapshot import Snapshot
-        from livingdb.graph import ancestry as history
 
         begin = db.at(settings.branch_name(db) if ref is None else ref)
         names = refs_by_snapshot(db)
-        lineage = history.log(db._graph.snapshots, begin._row)
-        made = (Snapshot(db, row) for row in islice(lineage, number or None))
+        made = begin.log(number or None)
         rows = [snapshot_row(each, names.get(each.id, ())) for each in made]
         settings.output().write_list(_COLUMNS, rows, ("snapshot",))

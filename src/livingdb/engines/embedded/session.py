@@ -7,13 +7,14 @@ import re
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.engines.embedded.duckdb_dialect import NotEmbedded, to_duckdb_sql
+from livingdb.engines.embedded.interruption import current_interruption
 from livingdb.engines.embedded.macros import MACROS
 from livingdb.engines.embedded.recursion import answer_recursion
 from livingdb.engines.embedded.results import as_stored_types, null_types_as_text
@@ -22,7 +23,7 @@ from livingdb.engines.request import Request, Source, parameters_of
 from livingdb.engines.row_stream import BATCH_ROWS, RowStream, one_batch
 from livingdb.engines.tree_parts import TreeParts, build_part, collect_parts
 from livingdb.engines.unquoted_text import quotes_hint
-from livingdb.errors import InvalidData, LivingDBError, NotFound, Unsupported
+from livingdb.errors import InvalidData, LimitExceeded, LivingDBError, NotFound, Unsupported
 from livingdb.tables import ingest
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
@@ -117,8 +118,12 @@ class Session:
         self._connection = _database(isolates_failures).cursor()
         self._scanned: list[RowSetDataset] = []
         self._count = 0
+        self._watched = ExitStack()
 
     def __enter__(self) -> Session:
+        interruption = current_interruption()
+        if interruption is not None:
+            self._watched.enter_context(interruption.watch(self._connection))
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -126,6 +131,7 @@ class Session:
 
     def close(self) -> None:
         """End it; what it was computing is let go of."""
+        self._watched.close()
         self._connection.close()
 
     def register(self, source: RowSetDataset | pa.Table, name: str | None = None) -> str:
@@ -212,6 +218,9 @@ class Session:
 
     def _cause(self, error: Exception) -> Exception:
         """What went wrong, in LivingDB's words: a failed read is what the reader said it was."""
+        interruption = current_interruption()
+        if interruption is not None and interruption.reason is not None:
+            return LimitExceeded(interruption.reason)
         for scanned in self._scanned:
             if scanned.failure is not None:
                 return scanned.failure

@@ -1,0 +1,194 @@
+"""The application: routes over one database, behind its door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from fastapi import Depends, FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+import livingdb
+from livingdb.errors import LivingDBError
+from livingdb.server.http.browser_sessions import BrowserSessions
+from livingdb.server.http.context import Context, refuse_unknown_parameters
+from livingdb.server.http.door import OPEN_PATHS, Door
+from livingdb.server.http.doorkeeper import Doorkeeper
+from livingdb.server.http.events import Events
+from livingdb.server.http.failures import Failure, handle_error, handle_unexpected
+from livingdb.server.http.jobs import RUNNING, WAITING, Jobs
+from livingdb.server.http.metrics import Metrics
+from livingdb.server.http.observed import Observed
+from livingdb.server.http.routes import (
+    alerts,
+    compare,
+    events,
+    jobs,
+    merge_requests,
+    refs,
+    schema_changes,
+    snapshots,
+    sql,
+    syncs,
+    system,
+    tables,
+    tracing,
+    upkeep,
+    users,
+    views,
+)
+from livingdb.server.http.sql_sessions import SqlSessions
+from livingdb.server.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from livingdb import Database
+
+__all__ = ["ROUTERS", "HttpApp", "create_app"]
+
+ROUTERS = (
+    system,
+    refs,
+    snapshots,
+    tables,
+    sql,
+    compare,
+    schema_changes,
+    views,
+    syncs,
+    alerts,
+    tracing,
+    upkeep,
+    merge_requests,
+    users,
+    jobs,
+    events,
+)
+_ABOUT = """The ordinary API of a LivingDB database over HTTP.
+
+Names stand in queries and bodies, never in paths, since names of branches have slashes.  Rows are
+JSON or, where `Accept: application/vnd.apache.arrow.stream` asks for it, Arrow.  Whatever is no
+success has the body `{code, message, details}`.
+"""
+_FAILURES: dict[int | str, dict[str, Any]] = {
+    status: {"model": Failure, "description": said}
+    for status, said in {
+        400: "The body is no JSON.",
+        401: "Nobody is known by this token.",
+        403: "Who asks may not do it.",
+        404: "What was named does not exist.",
+        408: "The request did not come to an end.",
+        409: "A rule, another change or a name that is taken stands in the way.",
+        410: "What was named was there, and is gone for good.",
+        413: "The request is too large.",
+        415: "The body is of another type.",
+        421: "The server is not called by this name.",
+        422: "The request, a name, a value or a statement is not understood.",
+        423: "Somebody else holds what is needed.",
+        429: "Who asks has had their share for now.",
+    }.items()
+}
+
+
+class HttpApp:
+    """An application with what it holds: jobs, sessions and streams that end with it."""
+
+    def __init__(self, app: ASGIApp, api: FastAPI, context: Context):
+        self._app = app
+        self.api = api
+        self.context = context
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer as an ASGI application does."""
+        await self._app(scope, receive, send)
+
+    def openapi(self) -> dict[str, Any]:
+        """The document that says what can be asked."""
+        return self.api.openapi()
+
+    def close(self, seconds: float) -> None:
+        """End streams, jobs and sessions; those that run are waited for, but not for longer."""
+        self.context.events.close()
+        self.context.jobs.close(seconds)
+        self.context.sessions.close_all()
+
+
+def create_app(
+    db: Database,
+    settings: ServerSettings | None = None,
+    run_token: str | None = None,
+) -> HttpApp:
+    """The HTTP API of a database, as an ASGI application; `run_token` lets its owner in."""
+    settings = settings or ServerSettings()
+    metrics, happenings = Metrics(), Events(db)
+    work = Jobs(settings.limits, happenings.tell_job)
+    context = Context(
+        db,
+        settings,
+        Doorkeeper(db, run_token),
+        BrowserSessions(),
+        work,
+        SqlSessions(settings.limits),
+        happenings,
+        metrics,
+    )
+    metrics.watch("jobs_running", "Jobs that run.", _counter(work.count, RUNNING))
+    metrics.watch("jobs_waiting", "Jobs that wait.", _counter(work.count, WAITING))
+    metrics.watch("sql_sessions", "Sessions of SQL.", lambda: len(context.sessions))
+    metrics.watch("event_streams", "Streams of events.", happenings.count)
+    api = _api(context)
+    door = Door(api, context.keeper, context.browsers, settings, metrics)
+    return HttpApp(Observed(door, metrics, settings.has_tls), api, context)
+
+
+def _counter(count: Callable[[str], int], state: str) -> Callable[[], float]:
+    return lambda: count(state)
+
+
+def _api(context: Context) -> FastAPI:
+    api = FastAPI(
+        title="LivingDB",
+        version=livingdb.__version__,
+        description=_ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        dependencies=[Depends(refuse_unknown_parameters)],
+        responses=_FAILURES,
+        redirect_slashes=False,
+    )
+    api.state.server = context
+    for kind in (
+        LivingDBError,
+        RequestValidationError,
+        HTTPException,
+        UnicodeError,
+        RecursionError,
+    ):
+        api.add_exception_handler(kind, handle_error)
+    api.add_exception_handler(Exception, handle_unexpected)
+    for module in ROUTERS:
+        api.include_router(module.router)
+    plain = api.openapi
+
+    def described() -> dict[str, Any]:
+        if api.openapi_schema is None:
+            api.openapi_schema = _with_security(plain())
+        return api.openapi_schema
+
+    api.openapi = described  # type: ignore[method-assign]
+    return api
+
+
+def _with_security(document: dict[str, Any]) -> dict[str, Any]:
+    """The document, with how to say who asks, and the bodies that routes read by themselves."""
+    document.setdefault("components", {}).setdefault("securitySchemes", {})["token"] = {
+        "type": "http",
+        "scheme": "bearer",
+    }
+    document["components"].setdefault("schemas", {})["Rows"] = tables.Rows.model_json_schema()
+    for path, operations in document["paths"].items():
+        if path not in OPEN_PATHS:
+            for operation in operations.values():
+                operation["security"] = [{"token": []}]
+    return document

@@ -1,0 +1,189 @@
+"""The door: what every request passes before it reaches a database.
+
+Whoever is called by another name (Host), or by a page of another site (Origin), is not answered:
+a page that a browser was led to by a name of its own cannot ask for what is on this machine.  Then
+comes who it is, by a token or by the cookie of a browser (which, where it changes something, also
+has to know what only our own page was told); their share of the server; and what they may send.
+What is asked from there on is asked in their name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from functools import partial
+from urllib.parse import urlsplit
+
+from anyio.to_thread import run_sync
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from livingdb.engines.embedded.interruption import interruptible
+from livingdb.errors import LivingDBError
+from livingdb.server.http.browser_sessions import (
+    COOKIE,
+    CSRF_HEADER,
+    BrowserSessions,
+    is_csrf_token,
+)
+from livingdb.server.http.doorkeeper import Caller, Doorkeeper
+from livingdb.server.http.failures import Refusal, describe_error
+from livingdb.server.http.metrics import Metrics
+from livingdb.server.http.turns import Turns
+from livingdb.server.settings import Limits, ServerSettings
+
+__all__ = ["EVENTS", "OPEN_PATHS", "Door"]
+
+OPEN_PATHS = ("/health", "/ready", "/openapi.json", "/v1/login")
+"""What is answered to anybody who may call the server by its name."""
+EVENTS = "/v1/events"
+_READING = ("GET", "HEAD", "OPTIONS")
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+
+
+class Door:
+    """Lets requests in, each in the name of who asks."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        keeper: Doorkeeper,
+        browsers: BrowserSessions,
+        settings: ServerSettings,
+        metrics: Metrics,
+    ):
+        self._app = app
+        self._keeper = keeper
+        self._browsers = browsers
+        self._settings = settings
+        self._metrics = metrics
+        self._turns = Turns(settings.limits)
+        own = settings.host if ":" not in settings.host else f"[{settings.host}]"
+        self._hosts = {*_LOCAL_HOSTS, own.lower(), *map(str.lower, settings.allowed_hosts)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        async with AsyncExitStack() as stack:
+            try:
+                caller = await self._admit(HTTPConnection(scope))
+                if caller is not None:
+                    scope["state"]["caller"] = caller
+                    is_stream = scope["path"] == EVENTS
+                    turn = self._turns.stream if is_stream else self._turns.request
+                    await stack.enter_async_context(turn(caller.name))
+            except Refusal as refusal:
+                self._metrics.refusals.labels(refusal.code).inc()
+                await describe_error(refusal)(scope, receive, send)
+                return
+            limited = _Body(receive, Headers(scope=scope), self._settings.limits).receive
+            await self._answer(caller, scope, limited, send)
+
+    async def _answer(
+        self, caller: Caller | None, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer in the name of who asks, for as long as queries may take."""
+        if caller is None:
+            await self._app(scope, receive, send)
+            return
+        seconds = self._settings.limits.seconds
+        said = f"the query took longer than {seconds:g} seconds: ask for less, or run a job"
+        with self._keeper.acting_as(caller), interruptible() as interruption:
+            timer = asyncio.get_running_loop().call_later(seconds, interruption.stop, said)
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                timer.cancel()
+
+    async def _admit(self, request: HTTPConnection) -> Caller | None:
+        """Who asks; None where nobody has to say so."""
+        self._check_host(request)
+        self._check_origin(request)
+        if request.scope["path"] in OPEN_PATHS:
+            return None
+        kind, _, secret = request.headers.get("authorization", "").partition(" ")
+        if kind:
+            if kind.lower() != "bearer" or not secret.strip():
+                raise Refusal(401, "unauthenticated", "say Authorization: Bearer <token>")
+            return await self._authenticate(request, secret.strip())
+        cookie = request.cookies.get(COOKIE)
+        session = None if cookie is None else self._browsers.find(cookie)
+        if session is None:
+            raise Refusal(
+                401, "unauthenticated", "who are you? Say Authorization: Bearer <token>, or log in"
+            )
+        is_change = request.scope["method"] not in _READING
+        if is_change and not is_csrf_token(session, request.headers.get(CSRF_HEADER, "")):
+            raise Refusal(
+                403, "csrf", f"a browser says {CSRF_HEADER} with what it was told at login"
+            )
+        return await self._authenticate(request, session.token)
+
+    async def _authenticate(self, request: HTTPConnection, secret: str) -> Caller:
+        known = request.scope["state"]["still_known"] = partial(self._keeper.authenticate, secret)
+        try:
+            return await run_sync(known)
+        except LivingDBError as error:
+            raise Refusal(401, "unauthenticated", str(error)) from None
+
+    def _check_host(self, request: HTTPConnection) -> None:
+        given = request.headers.get("host", "").lower()
+        if given not in self._hosts and _host_name(given) not in self._hosts:
+            raise Refusal(
+                421, "unknown_host", "the server is not called by this name; see --allow-host"
+            )
+
+    def _check_origin(self, request: HTTPConnection) -> None:
+        origin = request.headers.get("origin")
+        if origin is None or origin in self._settings.allowed_origins:
+            return
+        parts = urlsplit(origin)
+        host = request.headers.get("host", "").lower()
+        if not parts.scheme or parts.netloc.lower() != host:
+            raise Refusal(403, "foreign_origin", "pages of other sites do not come in")
+
+
+def _host_name(host: str) -> str:
+    """A host without its port."""
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdecimal() else host
+
+
+class _Body:
+    """What a client sends: no more than it may, and not too slowly."""
+
+    def __init__(self, receive: Receive, headers: Headers, limits: Limits):
+        self._receive: Callable[[], Awaitable[Message]] = receive
+        self._limits = limits
+        self._seen_bytes = 0
+        self._is_whole = False
+        said = headers.get("content-length", "")
+        self._said_bytes = int(said) if said.isdecimal() else 0
+
+    async def receive(self) -> Message:
+        """The next part."""
+        most = self._limits.body_bytes
+        if self._said_bytes > most:
+            raise _too_large(most)
+        if self._is_whole:
+            return await self._receive()
+        try:
+            message = await asyncio.wait_for(self._receive(), self._limits.stall_seconds)
+        except TimeoutError:
+            raise Refusal(408, "timeout", "the request did not come to an end") from None
+        self._seen_bytes += len(message.get("body", b""))
+        if self._seen_bytes > most:
+            raise _too_large(most)
+        self._is_whole = not message.get("more_body", False)
+        return message
+
+
+def _too_large(most: int) -> Refusal:
+    return Refusal(413, "too_large", f"a request has at most {most:,} bytes", limit_bytes=most)

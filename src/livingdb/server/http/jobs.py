@@ -1,0 +1,159 @@
+"""Jobs: long work that goes on when its request was answered, with progress and a way to end it.
+
+A job runs in a thread of the server, in the name of who began it, whatever becomes of their
+connection.  It ends where it next tells how far it is, or with its next query, once it is
+cancelled.  Jobs are kept in memory: a server that stops cancels them, and one that starts knows
+none.  What they had done by then is done or not, as if a command had been interrupted.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import secrets
+import time as clock
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from threading import Event, Lock
+from typing import Any
+
+from livingdb.engines.embedded.interruption import Interruption, interruptible
+from livingdb.errors import LimitExceeded, LivingDBError, NotFound
+from livingdb.server.http.json_values import plain_value
+from livingdb.server.logs import error_facts, tell
+from livingdb.server.settings import Limits
+
+__all__ = ["CANCELLED", "DONE", "FAILED", "RUNNING", "WAITING", "Job", "Jobs", "Progress"]
+
+WAITING, RUNNING, DONE, FAILED, CANCELLED = "waiting", "running", "done", "failed", "cancelled"
+_THREADS = 2
+_KEPT = 1000
+_CANCELLED = "the job was cancelled"
+
+Progress = Callable[..., None]
+Work = Callable[[Progress], Any]
+
+
+class _Cancelled(Exception):
+    """Somebody ended the job."""
+
+
+@dataclass
+class Job:
+    """Work under way, or what became of it."""
+
+    kind: str
+    owner: str
+    id: str = field(default_factory=lambda: secrets.token_hex(16))
+    state: str = WAITING
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
+    ended: datetime | None = None
+    progress: str = ""
+    done: int | None = None
+    total: int | None = None
+    result: Any = None
+    error: dict[str, Any] | None = None
+    asked_to_end: Event = field(default_factory=Event, repr=False)
+    over: Event = field(default_factory=Event, repr=False)
+    interruption: Interruption | None = field(default=None, repr=False)
+
+    def report(self, *told: Any) -> None:
+        """How far it is, in whatever words the work has; ends it if it was cancelled."""
+        if self.asked_to_end.is_set():
+            raise _Cancelled
+        numbers = [one for one in told if isinstance(one, int) and not isinstance(one, bool)]
+        words = [str(one) for one in told if isinstance(one, str) and one]
+        if len(numbers) >= 2:
+            self.done, self.total = numbers[:2]
+        self.progress = " ".join(words)[:200] or self.progress
+
+    def cancel(self) -> None:
+        """Ask it to end."""
+        self.asked_to_end.set()
+        if self.interruption is not None:
+            self.interruption.stop(_CANCELLED)
+
+
+class Jobs:
+    """The jobs of one server."""
+
+    def __init__(self, limits: Limits, changed: Callable[[Job], None] = lambda job: None):
+        self._limits = limits
+        self._changed = changed
+        self._lock = Lock()
+        self._jobs: dict[str, Job] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, "livingdb-job")
+
+    def count(self, state: str) -> int:
+        """How many are in a state."""
+        with self._lock:
+            return sum(job.state == state for job in self._jobs.values())
+
+    def start(self, kind: str, owner: str, work: Work) -> Job:
+        """Begin work in the name of who asks, as soon as there is a thread for it."""
+        job = Job(kind, owner)
+        with self._lock:
+            mine = [j for j in self._jobs.values() if j.owner == owner and not j.over.is_set()]
+            if len(mine) >= self._limits.jobs:
+                raise LimitExceeded(f"{owner!r} has {len(mine)} jobs already: wait for one")
+            self._drop_old()
+            self._jobs[job.id] = job
+        context = contextvars.copy_context()
+        self._threads.submit(context.run, self._run, job, work)
+        self._changed(job)
+        return job
+
+    def all(self, owner: str) -> list[Job]:
+        """Those of one user, newest first."""
+        with self._lock:
+            return [job for job in reversed(self._jobs.values()) if job.owner == owner]
+
+    def find(self, number: str, owner: str) -> Job:
+        """A job of a user; `NotFound` for those of others, too."""
+        with self._lock:
+            found = self._jobs.get(number)
+        if found is None or found.owner != owner:
+            raise NotFound(f"there is no job {number!r}")
+        return found
+
+    def close(self, seconds: float) -> None:
+        """Cancel all of them, and wait so long for those that run."""
+        with self._lock:
+            left = [job for job in self._jobs.values() if not job.over.is_set()]
+        for job in left:
+            job.cancel()
+        self._threads.shutdown(wait=False)
+        end = clock.monotonic() + seconds
+        for job in left:
+            job.over.wait(max(0.0, end - clock.monotonic()))
+
+    def _run(self, job: Job, work: Work) -> None:
+        try:
+            with interruptible() as job.interruption:
+                job.report()
+                job.state = RUNNING
+                self._changed(job)
+                job.result = plain_value(work(job.report))
+            job.state = DONE
+        except _Cancelled:
+            job.state = CANCELLED
+        except LivingDBError as error:
+            job.error = {"code": error.code, "message": str(error)}
+            job.state = CANCELLED if job.asked_to_end.is_set() else FAILED
+        except Exception as error:
+            tell("job failed", 40, id=job.id, kind=job.kind, **error_facts(error))
+            said = f"the server failed; its log has more under {job.id}"
+            job.error = {"code": "internal", "message": said}
+            job.state = FAILED
+        finally:
+            job.ended = datetime.now(UTC)
+            job.interruption = None
+            job.over.set()
+            self._changed(job)
+
+    def _drop_old(self) -> None:
+        """Forget what ended longest ago, if there are many."""
+        ended = [number for number, job in self._jobs.items() if job.over.is_set()]
+        for number in ended[: max(0, len(self._jobs) - _KEPT)]:
+            del self._jobs[number]

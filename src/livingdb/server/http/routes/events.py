@@ -1,0 +1,90 @@
+"""Server-sent events: what changes, as it happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from typing import Annotated
+
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Header, Request
+from starlette.responses import StreamingResponse
+
+from livingdb.database.changes import Change
+from livingdb.errors import LivingDBError
+from livingdb.server.http.context import Asking, Context, Server
+from livingdb.server.http.events import Batch, Listener, visible_changes
+from livingdb.server.http.json_values import json_bytes, plain_value
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1", tags=["events"])
+_KEEP_ALIVE_SECONDS = 15.0
+
+LastEventId = Annotated[
+    str | None,
+    Header(alias="Last-Event-ID", description="The id of the last event that was heard."),
+]
+
+
+@router.get(
+    "/events",
+    operation_id="listen_to_events",
+    summary="What changes, as it happens",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def listen_to_events(
+    request: Request, server: Server, asking: Asking, last_event_id: LastEventId = None
+) -> StreamingResponse:
+    """Commits, branches that move, syncs, alerts, merge requests, and the jobs of who asks.
+
+    Only what who asks may read is told.  Who comes back with `Last-Event-ID` is told what it
+    missed, whichever process did it; some of it maybe twice.
+    """
+    listener = Listener(asking.name, asyncio.get_running_loop())
+    try:
+        missed = await run_sync(server.events.listen, listener, last_event_id)
+    except BaseException:
+        server.events.leave(listener)
+        raise
+    lines = _lines(server, listener, missed, request.state.still_known)
+    return StreamingResponse(lines, media_type="text/event-stream")
+
+
+async def _lines(
+    server: Context, listener: Listener, missed: Batch, still_known: partial[object]
+) -> AsyncIterator[bytes]:
+    """What is sent, until who listens goes, is no longer known, or the server ends."""
+    try:
+        batch: Batch | None = missed
+        while batch is not None:
+            shown = await run_sync(visible_changes, server.db, batch.changes)
+            yield _text(shown, batch.position)
+            batch = None
+            while batch is None:
+                try:
+                    batch = await asyncio.wait_for(listener.queue.get(), _KEEP_ALIVE_SECONDS)
+                except TimeoutError:
+                    await run_sync(still_known)
+                    yield b": \n\n"
+                    continue
+                if batch is None:
+                    return
+    except LivingDBError:
+        return
+    finally:
+        server.events.leave(listener)
+
+
+def _text(changes: Sequence[Change], position: str | None) -> bytes:
+    """Events as a browser reads them; the position comes after those it stands for."""
+    parts = [
+        b"event: %s\ndata: %s\n\n"
+        % (one.kind.encode(), json_bytes({"subject": one.subject, **plain_value(one.details)}))
+        for one in changes
+    ]
+    if position is not None:
+        parts.append(f"id: {position}\n\n".encode())
+    return b"".join(parts)

@@ -1,0 +1,82 @@
+"""Jobs: long work, how far it is, and its end."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path
+from pydantic import Field
+
+from livingdb.server.http.context import Asking, Server
+from livingdb.server.http.jobs import Job
+from livingdb.server.http.models import Answer
+
+__all__ = ["JobInfo", "job_info", "router"]
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+JobId = Annotated[str, Path(description="The job.", examples=["5d1e…"])]
+
+
+class JobError(Answer):
+    """Why a job failed."""
+
+    code: str
+    message: str
+
+
+class JobInfo(Answer):
+    """Work under way, or what became of it."""
+
+    id: str
+    kind: str = Field(examples=["collect"])
+    state: Literal["waiting", "running", "done", "failed", "cancelled"]
+    began: datetime
+    ended: datetime | None
+    progress: str
+    done: int | None
+    total: int | None
+    result: Any
+    error: JobError | None
+
+
+class JobList(Answer):
+    """The jobs of who asks, newest first."""
+
+    jobs: list[JobInfo]
+
+
+def job_info(job: Job) -> JobInfo:
+    """What is told of a job."""
+    return JobInfo(
+        id=job.id,
+        kind=job.kind,
+        state=job.state,  # type: ignore[arg-type]
+        began=job.began,
+        ended=job.ended,
+        progress=job.progress,
+        done=job.done,
+        total=job.total,
+        result=job.result,
+        error=None if job.error is None else JobError(**job.error),
+    )
+
+
+@router.get("", operation_id="list_jobs", summary="Jobs")
+def list_jobs(server: Server, asking: Asking) -> JobList:
+    """The jobs of who asks."""
+    return JobList(jobs=[job_info(job) for job in server.jobs.all(asking.name)])
+
+
+@router.get("/{job}", operation_id="get_job", summary="One job")
+def get_job(job: JobId, server: Server, asking: Asking) -> JobInfo:
+    """How far a job is, or what became of it."""
+    return job_info(server.jobs.find(job, asking.name))
+
+
+@router.post("/{job}/cancel", operation_id="cancel_job", summary="End a job", status_code=202)
+def cancel_job(job: JobId, server: Server, asking: Asking) -> JobInfo:
+    """Ask a job to end; it does so where it next can."""
+    found = server.jobs.find(job, asking.name)
+    found.cancel()
+    return job_info(found)

@@ -1,0 +1,57 @@
+"""Snapshots: the states that the database was in, and a picture of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from livingdb.server.http.context import Db, OptionalRef, ref_of
+from livingdb.server.http.models import Answer, SnapshotInfo, snapshot_info
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1", tags=["snapshots"])
+_KINDS = {"text": "text/plain", "mermaid": "text/plain", "svg": "image/svg+xml"}
+
+
+class Log(Answer):
+    """Snapshots, newest first."""
+
+    snapshots: list[SnapshotInfo]
+
+
+@router.get("/snapshots", operation_id="list_snapshots", summary="The log")
+def list_snapshots(
+    db: Db, ref: OptionalRef = None, limit: Annotated[int, Query(ge=1, le=10_000)] = 100
+) -> Log:
+    """A snapshot and its ancestors, newest first."""
+    begin = db.at(ref_of(db, ref))
+    return Log(snapshots=[snapshot_info(one) for one in begin.log(limit)])
+
+
+@router.get("/snapshot", operation_id="get_snapshot", summary="One snapshot")
+def get_snapshot(db: Db, ref: OptionalRef = None) -> SnapshotInfo:
+    """What a ref stands for."""
+    return snapshot_info(db.at(ref_of(db, ref)))
+
+
+@router.get(
+    "/graph",
+    operation_id="get_graph",
+    summary="The graph as a picture",
+    response_class=Response,
+    responses={
+        200: {"content": {kind: {"schema": {"type": "string"}} for kind in set(_KINDS.values())}}
+    },
+)
+def get_graph(
+    db: Db,
+    form: Annotated[Literal["text", "mermaid", "svg"], Query(alias="format")] = "text",
+    limit: Annotated[int, Query(ge=1, le=1000, description="The newest snapshots.")] = 100,
+) -> Response:
+    """The snapshot graph: branches, commits, merges, schema changes and syncs."""
+    picture = db.graph(limit=limit)
+    made = {"text": picture.to_text, "mermaid": picture.to_mermaid, "svg": picture.to_svg}[form]()
+    return Response(made, media_type=_KINDS[form])

@@ -1,0 +1,183 @@
+"""SQL: one statement, or several that follow each other in a session."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from livingdb.errors import InvalidData
+from livingdb.server.http.answers import rows_answer, rows_responses
+from livingdb.server.http.context import Asking, Context, Db, Server, branch_of
+from livingdb.server.http.json_values import column_value
+from livingdb.server.http.models import Answer, Asked, Done, RowsAnswer
+
+if TYPE_CHECKING:
+    from livingdb.sql.result import Result
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/sql", tags=["sql"])
+SessionId = Annotated[str, Path(description="The session.", examples=["0f3a…"])]
+
+
+class TypedValue(Asked):
+    """A value whose type JSON has no word for."""
+
+    type: str = Field(examples=["decimal(10,2)"])
+    value: Any = Field(examples=["9.50"])
+
+
+Value = str | int | float | bool | None | TypedValue | list[str | int | float | bool | None]
+
+
+class Statement(Asked):
+    """A statement, and the values of its parameters."""
+
+    sql: str = Field(examples=["SELECT city, sum(amount) AS total FROM orders GROUP BY city"])
+    parameters: list[Value] | dict[str, Value] | None = Field(
+        None, description="A list for `?`, an object for `:name`; values are bound, never pasted."
+    )
+    limit: int | None = Field(None, ge=1, description="Rows at most that are sent back.")
+    message: str = Field("", description="What the log says about a change.")
+
+
+class SingleStatement(Statement):
+    """A statement on its own."""
+
+    branch: str | None = Field(None, description="The default branch, if it is left out.")
+    ref: str | None = Field(None, description="A ref to query, in place of a branch.")
+    engine: Literal["embedded", "spark", "auto"] | None = None
+
+
+class SqlAnswer(RowsAnswer):
+    """The rows of a query; after a change, the snapshot it made and how many rows it touched."""
+
+    snapshot: str | None
+    changed: int
+    engine: str
+    more: bool = Field(description="Whether there are rows beyond the limit.")
+
+
+class NewSession(Asked):
+    """Where a session begins."""
+
+    branch: str | None = None
+
+
+class SessionInfo(Answer):
+    """A session, and whether a transaction is open in it."""
+
+    id: str
+    branch: str
+    opened: datetime
+    in_transaction: bool
+    idle_seconds: float = Field(description="After so long without a statement it ends.")
+
+
+class Sessions(Answer):
+    """The sessions of who asks."""
+
+    sessions: list[SessionInfo]
+
+
+@router.post("", operation_id="run_sql", summary="Run SQL", responses=rows_responses(SqlAnswer))
+def run_sql(body: SingleStatement, request: Request, server: Server, db: Db) -> Response:
+    """A query, or a change as one transaction."""
+    if body.ref is not None and body.branch is not None:
+        raise InvalidData("say branch or ref, not both")
+    values = _parameters(body)
+    if body.ref is not None:
+        found = db.at(body.ref).sql(body.sql, values, engine=body.engine)
+    else:
+        target = branch_of(db, body.branch)
+        found = target.sql(body.sql, values, message=body.message, engine=body.engine)
+    return _answer(request, server, body, found)
+
+
+@router.post("/sessions", operation_id="open_session", summary="A session of SQL", status_code=201)
+def open_session(body: NewSession, server: Server, db: Db, asking: Asking) -> SessionInfo:
+    """Statements that follow each other; BEGIN, COMMIT and ROLLBACK are among them."""
+    made = server.sessions.open(db, branch_of(db, body.branch), asking.name)
+    return _session_info(server, made)
+
+
+@router.get("/sessions", operation_id="list_sessions", summary="Sessions of SQL")
+def list_sessions(server: Server, asking: Asking) -> Sessions:
+    """The sessions of who asks."""
+    found = server.sessions.all(asking.name)
+    return Sessions(sessions=[_session_info(server, one) for one in found])
+
+
+@router.post(
+    "/sessions/{session}/statements",
+    operation_id="run_in_session",
+    summary="Run SQL in a session",
+    responses=rows_responses(SqlAnswer),
+)
+def run_in_session(
+    session: SessionId, body: Statement, request: Request, server: Server, asking: Asking
+) -> Response:
+    """Run one statement, with what the session did before."""
+    with server.sessions.use(session, asking.name) as used:
+        found = used.execute(body.sql, _parameters(body), message=body.message)
+    return _answer(request, server, body, found)
+
+
+@router.delete("/sessions/{session}", operation_id="close_session", summary="End a session")
+def close_session(session: SessionId, server: Server, asking: Asking) -> Done:
+    """End a session; what it did not commit is gone."""
+    server.sessions.close(session, asking.name)
+    return Done()
+
+
+def _session_info(server: Context, one: Any) -> SessionInfo:
+    return SessionInfo(
+        id=one.id,
+        branch=one.session.branch.name,
+        opened=one.opened,
+        in_transaction=one.session.is_open,
+        idle_seconds=server.settings.limits.idle_seconds,
+    )
+
+
+def _parameters(body: Statement) -> Any:
+    given = body.parameters
+    if given is None:
+        return None
+    if isinstance(given, dict):
+        return {name: _value(name, one) for name, one in given.items()}
+    return [_value(str(at), one) for at, one in enumerate(given, 1)]
+
+
+def _value(name: str, given: Any) -> Any:
+    if not isinstance(given, TypedValue):
+        return given
+    from livingdb.tables.type_names import parse_type
+
+    return column_value(f"parameter {name}", given.value, parse_type(given.type))
+
+
+def _answer(request: Request, server: Context, body: Statement, found: Result) -> Response:
+    from livingdb.server.http.answers import wants_arrow
+
+    limits = server.settings.limits
+    most = limits.rows if wants_arrow(request) else limits.page_rows
+    rows = found.to_arrow()
+    sent = rows.slice(0, min(body.limit or most, most))
+    made = getattr(found.snapshot, "id", None)
+    facts = {
+        "snapshot": made,
+        "changed": found.changed,
+        "engine": found.engine,
+        "more": rows.num_rows > sent.num_rows,
+    }
+    headers = {"LivingDB-Changed": str(found.changed)}
+    if made is not None:
+        headers["LivingDB-Snapshot"] = made
+    if facts["more"]:
+        headers["LivingDB-More"] = "true"
+    return rows_answer(request, sent, facts, headers)
