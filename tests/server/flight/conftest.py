@@ -57,6 +57,8 @@ def fill(db: livingdb.Database) -> dict[str, str]:
     main.insert("customers", {"id": [1, 2], "name": ["Ann", "Bjørn"]})
     rows = {"id": [1, 2, 3], "customer_id": [1, 1, 2], "city": ["Oslo", "Rome", None]}
     main.insert("orders", {**rows, "price": [Decimal("10.50"), Decimal("7.25"), Decimal("0.10")]})
+    main.create_table("numbers", {"n": "bigint"}, key="n")
+    main.insert("numbers", {"n": list(range(1000))})
     db.people.add("ann", role="maintainer", branches="main")
     db.people.grant("ann", role="maintainer", branches="dev/*")
     db.people.add("ben", role="reader", branches="main")

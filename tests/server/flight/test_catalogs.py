@@ -49,9 +49,11 @@ def test_objects(connection: Any) -> None:
     assert {key: table["table_type"] for key, table in tables.items()} == {
         ("cities", "", "cities"): "VIEW",
         ("dev/one", "", "customers"): "TABLE",
+        ("dev/one", "", "numbers"): "TABLE",
         ("dev/one", "", "orders"): "TABLE",
         ("main", "", "cities"): "VIEW",
         ("main", "", "customers"): "TABLE",
+        ("main", "", "numbers"): "TABLE",
         ("main", "", "orders"): "TABLE",
     }
     columns = tables["main", "", "orders"]["table_columns"]

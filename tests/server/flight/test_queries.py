@@ -60,7 +60,7 @@ def test_rows_and_their_description(shop: Any) -> None:
         assert cursor.fetchall() == []
         assert len(cursor.description) == 4
         cursor.execute("SHOW TABLES")
-        assert [row[0] for row in cursor.fetchall()] == ["customers", "orders"]
+        assert [row[0] for row in cursor.fetchall()] == ["customers", "numbers", "orders"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable
 
-import httpx
 import pytest
 from tests.server.http.conftest import Served
 

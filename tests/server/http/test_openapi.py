@@ -98,11 +98,11 @@ def try_operations(tried: Served, examples: int) -> set[str]:
             if "number" in (case.path_parameters or {}):
                 case.path_parameters = with_known(data.draw, case.path_parameters)
             answer = case.call(base_url=tried.server.address, headers=token, timeout=60)
-            label = f"{case.method} {operation.path} {case.query} {case.body!r:.500}"
+            label = f"{case.method} {case.operation.path} {case.query} {case.body!r:.500}"
             assert answer.status_code < 500, f"{label}: {answer.content!r:.500}"
             if answer.status_code >= 400:
                 assert {"code", "message", "details"} == set(json.loads(answer.content)), label
-            asked.add(f"{case.method} {operation.path}")
+            asked.add(f"{case.method} {case.operation.path}")
 
         answers()
     return asked
