@@ -104,20 +104,25 @@ function Difference({ row, columns }: { row: Row; columns: string[] }): JSX.Elem
 }
 
 type Policy = "fail" | "ours" | "theirs";
+interface Rules { on_conflict: Policy | Record<string, Policy>; granularity: string }
+type Settled = Record<string, { key: Row; take: Policy }[]>;
+
+const keyOf = (row: Row): Row => Object.fromEntries(Object.entries(row).filter(([column]) => !column.startsWith("_")));
 const POLICIES: [string, string][] = [["fail", "stop on conflicts"], ["ours", "keep the target's"], ["theirs", "take the source's"]];
 
 /** A merge looked at before it is made; `merge` makes it. */
 export function MergeForm({ source, into, preview, merge, words }: {
   source: string; into: string; words: string;
-  preview: (policy: unknown, granularity: string) => Promise<Preview>;
-  merge: (policy: unknown, granularity: string, message: string) => Promise<unknown>;
+  preview: (how: Rules) => Promise<Preview>;
+  merge: (how: Rules & { settled: Settled; message: string }) => Promise<unknown>;
 }): JSX.Element {
   const [granularity, setGranularity] = useState("row");
   const [whole, setWhole] = useState<Policy>("fail");
   const [tables, setTables] = useState<Record<string, Policy>>({});
   const [message, setMessage] = useState("");
-  const policy = Object.keys(tables).length ? tables : whole;
-  const found = useData(`preview ${source} ${into} ${granularity} ${JSON.stringify(policy)}`, () => preview(policy, granularity), ["commit", "branch"]);
+  const [settled, setSettled] = useState<Settled>({});
+  const on_conflict = Object.keys(tables).length ? tables : whole;
+  const found = useData(`preview ${source} ${into} ${granularity} ${JSON.stringify(on_conflict)}`, () => preview({ on_conflict, granularity }), ["commit", "branch"]);
   return (
     <>
       <div class="bar">
@@ -127,12 +132,12 @@ export function MergeForm({ source, into, preview, merge, words }: {
       </div>
       <Shown of={found}>{(told) => {
         const names = Object.keys(told.conflicts);
-        const isSettled = (table: string): boolean => (tables[table] ?? whole) !== "fail";
+        const isSettled = (table: string): boolean => (tables[table] ?? whole) !== "fail" || (settled[table] ?? []).length === told.conflicts[table].length;
         return (
           <>
             <p class={told.is_clean ? "fine" : "bad"} role="status">
               {told.is_clean ? (told.fast_forward ? "Nothing stands in the way: the target only moves on." : "Nothing stands in the way.")
-                : names.every(isSettled) && !Object.keys(told.schema_conflicts).length ? "All conflicts are settled by the rules you chose."
+                : names.every(isSettled) && !Object.keys(told.schema_conflicts).length ? "All conflicts are settled as you chose."
                 : `Both sides changed ${plural(names.reduce((sum, table) => sum + told.conflicts[table].length, 0), "row")} otherwise.`}
             </p>
             <SchemaChanges of={told.schema_changes} />
@@ -143,9 +148,10 @@ export function MergeForm({ source, into, preview, merge, words }: {
               <fieldset class="conflict" key={table}><legend>{table}: {plural(told.conflicts[table].length, "conflict")}</legend>
                 <Choice label={`Rule for ${table}`} value={tables[table] ?? whole} options={POLICIES}
                   onChange={(value) => setTables({ ...Object.fromEntries(names.map((one) => [one, tables[one] ?? whole])), [table]: value as Policy })} />
-                <Conflicts rows={told.conflicts[table]} policy={tables[table] ?? whole} />
+                <Conflicts rows={told.conflicts[table]} policy={tables[table] ?? whole} settled={settled[table] ?? []}
+                  onSettle={(key, take) => setSettled({ ...settled, [table]: [...(settled[table] ?? []).filter((one) => JSON.stringify(one.key) !== JSON.stringify(key)), { key, take }] })} />
               </fieldset>))}
-            <Act words={words} isMain act={() => merge(policy, granularity, message)} />
+            <Act words={words} isMain act={() => merge({ on_conflict, granularity, settled, message })} />
           </>
         );
       }}</Shown>
@@ -153,20 +159,31 @@ export function MergeForm({ source, into, preview, merge, words }: {
   );
 }
 
-function Conflicts({ rows, policy }: { rows: Row[]; policy: Policy }): JSX.Element {
+interface ConflictsProps { rows: Row[]; policy: Policy; settled: { key: Row; take: Policy }[]; onSettle: (key: Row, take: Policy) => void }
+
+/** Rows in conflict, cell by cell; each can be settled by itself. */
+function Conflicts({ rows, policy, settled, onSettle }: ConflictsProps): JSX.Element {
   const side = (row: Row, name: string): Row => (row[name] as Row | null) ?? {};
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Rows in conflict">
-      <table class="rows"><thead><tr><th scope="col">key</th><th scope="col">column</th><th scope="col">before</th><th scope="col">target</th><th scope="col">source</th></tr></thead>
+      <table class="rows"><thead><tr><th scope="col">key</th><th scope="col">column</th><th scope="col">before</th><th scope="col">target</th><th scope="col">source</th><th scope="col">take</th></tr></thead>
         <tbody>{rows.slice(0, LIMIT).flatMap((row, at) => {
-          const key = Object.entries(row).filter(([column]) => !column.startsWith("_")).map(([, value]) => text(value)).join(", ");
+          const key = keyOf(row), words = Object.values(key).map(text).join(", ");
           const ours = side(row, "_ours"), theirs = side(row, "_theirs"), base = side(row, "_base");
+          const take = settled.find((one) => JSON.stringify(one.key) === JSON.stringify(key))?.take ?? policy;
           const columns = [...new Set([...Object.keys(ours), ...Object.keys(theirs)])].filter((column) => text(ours[column] as Value) !== text(theirs[column] as Value));
-          return (columns.length ? columns : [""]).map((column) => (
-            <tr key={`${at} ${column}`}><th scope="row" dir="auto">{key}</th><td dir="auto">{column || "the row"}</td>
+          const shown = columns.length ? columns : [""];
+          return shown.map((column, place) => (
+            <tr key={`${at} ${column}`}>
+              {place === 0 && <th scope="row" dir="auto" rowSpan={shown.length}>{words}</th>}
+              <td dir="auto">{column || "the row"}</td>
               <td>{row._base ? <Cell value={base[column]} /> : "—"}</td>
-              <td class={policy === "ours" ? "chosen" : ""}>{row._ours ? <Cell value={ours[column]} /> : "deleted"}</td>
-              <td class={policy === "theirs" ? "chosen" : ""}>{row._theirs ? <Cell value={theirs[column]} /> : "deleted"}</td></tr>));
+              <td class={take === "ours" ? "chosen" : ""}>{row._ours ? <Cell value={ours[column]} /> : "deleted"}</td>
+              <td class={take === "theirs" ? "chosen" : ""}>{row._theirs ? <Cell value={theirs[column]} /> : "deleted"}</td>
+              {place === 0 && <td rowSpan={shown.length}><span class="row" role="group" aria-label={`Of ${words} take`}>
+                <button type="button" aria-pressed={take === "ours"} onClick={() => onSettle(key, "ours")}>target's</button>
+                <button type="button" aria-pressed={take === "theirs"} onClick={() => onSettle(key, "theirs")}>source's</button></span></td>}
+            </tr>));
         })}</tbody></table>
     </div>
   );
@@ -186,9 +203,9 @@ export function MergeView({ route }: { route: Route }): JSX.Element {
         </form>
       </Heading>
       {source && into ? <MergeForm key={`${source} ${into}`} source={source} into={into} words={`Merge into ${into}`}
-        preview={(on_conflict, granularity) => post("/v1/merge/preview", { source, into, on_conflict, granularity })}
-        merge={async (on_conflict, granularity, message) => {
-          const made = await post<Snapshot>("/v1/merge", { source, into, on_conflict, granularity, message });
+        preview={(how) => post("/v1/merge/preview", { source, into, ...how })}
+        merge={async (how) => {
+          const made = await post<Snapshot>("/v1/merge", { source, into, ...how });
           go("graph", { at: made.id });
         }} />
         : <Nothing><p>Choose the branch whose changes are wanted, and the one that shall have them.</p></Nothing>}

@@ -3,14 +3,14 @@ import { type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, post, remove, type Column, type Row, type Value } from "../api";
 import { useData } from "../live";
-import { Act, Cell, Field, Heading, Nothing, RowTable, Shown, SnapshotLink, Time } from "../parts";
+import { Act, Cell, Field, Heading, Nothing, Problem, RowTable, Shown, SnapshotLink, Time } from "../parts";
 import { useBranches } from "../refs";
 import { go, to, type Route } from "../route";
 import { type Page, type Rows, type Snapshot, type SqlAnswer, type TableInfo } from "../types";
 import { plural, text } from "../words";
 
 const PAGE = 100, HISTORY = 200;
-type Edit = { table: string; key: Row; before: Row | null; after: Row | null };
+type Edit = { table: string; columns: Column[]; key: Row; before: Row | null; after: Row | null };
 
 const quoted = (name: string): string => "`" + name.replaceAll("`", "``") + "`";
 
@@ -98,7 +98,7 @@ function TableView({ at, table, isBranch, edits, setEdits }: TableProps): JSX.El
           {past && changes.data && <p class="note">{plural(changes.data.rows.length, "row")} of {table} changed in <SnapshotLink id={past.id} />: {past.message || past.operation}, by {past.author}</p>}
         </div>
         {row && info.data && <RowPanel key={JSON.stringify(row)} at={ref} info={info.data} row={row} canEdit={isBranch && !past} onClose={() => setRow(null)}
-          onEdit={(edit) => { setEdits([...edits.filter((one) => one.table !== table || !isSame(one.key, edit.key)), { ...edit, table }]); setRow(null); }} />}
+          onEdit={(edit) => { setEdits([...edits.filter((one) => one.table !== table || !isSame(one.key, edit.key)), { ...edit, table, columns: info.data?.columns ?? [] }]); setRow(null); }} />}
       </div>
       {edits.length > 0 && <Edits branch={at} edits={edits} onDone={() => setEdits([])} onDrop={(edit) => setEdits(edits.filter((one) => one !== edit))} />}
     </>
@@ -121,7 +121,7 @@ function HistorySlider({ at, table, past, onChange }: { at: string; table: strin
   );
 }
 
-interface RowPanelProps { at: string; info: TableInfo; row: Row; canEdit: boolean; onClose: () => void; onEdit: (edit: Omit<Edit, "table">) => void }
+interface RowPanelProps { at: string; info: TableInfo; row: Row; canEdit: boolean; onClose: () => void; onEdit: (edit: Omit<Edit, "table" | "columns">) => void }
 
 function RowPanel({ at, info, row, canEdit, onClose, onEdit }: RowPanelProps): JSX.Element {
   const isNew = info.key.every((name) => row[name] === null);
@@ -130,12 +130,9 @@ function RowPanel({ at, info, row, canEdit, onClose, onEdit }: RowPanelProps): J
   const key = info.key.map((name) => text(row[name]));
   const past = useData(isNew ? "" : `history ${at} ${info.name} ${key.join()}`, async (signal) =>
     isNew ? null : get<Rows>("/v1/history", { table: info.name, ref: at, key }, signal), ["commit"]);
-  const behind = useData(isNew ? "" : `lineage ${info.name} ${key.join()}`, async (signal) => {
-    if (isNew) return null;
-    try {
-      return await get<{ tables: Record<string, Row[]> }>("/v1/lineage", { view: info.name, key }, signal);
-    } catch { return null; }  // it is no view, or not one that can tell
-  }, []);
+  const isView = at === info.name && !isNew;  // a derived object is a branch of its own name
+  const behind = useData(isView ? `lineage ${info.name} ${key.join()}` : "", async (signal) =>
+    isView ? get<{ tables: Record<string, Row[]> }>("/v1/lineage", { view: info.name, key }, signal) : null, []);
   const keyOf = (found: Record<string, Value>): Row => Object.fromEntries(info.key.map((name) => [name, found[name]]));
   return (
     <aside class="side" aria-label="Row">
@@ -156,6 +153,7 @@ function RowPanel({ at, info, row, canEdit, onClose, onEdit }: RowPanelProps): J
         <Shown of={past}>{(found) => <ol class="trail">{(found?.rows ?? []).map((one, place) => (
           <li key={place}><b>{text(one._change_type)}</b> by {text(one.author)} · <Time of={text(one.time)} /> <SnapshotLink id={text(one.snapshot)} /><br /><span dir="auto">{text(one.message)}</span></li>))}</ol>}
         </Shown>
+        {behind.error && <Problem error={behind.error} />}
         {behind.data && Object.keys(behind.data.tables).length > 0 && <>
           <h4>Made from</h4>
           {Object.entries(behind.data.tables).map(([name, rows]) => (
@@ -168,19 +166,26 @@ function RowPanel({ at, info, row, canEdit, onClose, onEdit }: RowPanelProps): J
   );
 }
 
-const literal = (value: Value): string => value === null ? "NULL" : `'${text(value).replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
+/** A value in SQL, of the type of its column. */
+function literal(value: Value, type: string): string {
+  if (value === null) return "NULL";
+  if (typeof value === "number" || typeof value === "boolean") return String(value);
+  const said = `'${text(value).replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
+  return type === "string" ? said : `CAST(${said} AS ${type.replace(/\[.*\]$/, "")})`;
+}
 
-/** What a change says in SQL; texts become values of their columns' types. */
+/** What a change says in SQL. */
 function statement(edit: Edit): string {
-  const match = Object.entries(edit.key).map(([name, value]) => `${quoted(name)} = ${literal(value)}`).join(" AND ");
+  const typed = (name: string, value: Value): string => literal(value, edit.columns.find((column) => column.name === name)?.type ?? "string");
+  const match = Object.entries(edit.key).map(([name, value]) => `${quoted(name)} = ${typed(name, value)}`).join(" AND ");
   if (edit.after === null) return `DELETE FROM ${quoted(edit.table)} WHERE ${match}`;
   if (edit.before === null) {
     const given = Object.entries(edit.after).filter(([, value]) => value !== null);
-    return `INSERT INTO ${quoted(edit.table)} (${given.map(([name]) => quoted(name)).join(", ")}) VALUES (${given.map(([, value]) => literal(value)).join(", ")})`;
+    return `INSERT INTO ${quoted(edit.table)} (${given.map(([name]) => quoted(name)).join(", ")}) VALUES (${given.map(([name, value]) => typed(name, value)).join(", ")})`;
   }
   const before = edit.before;
   const set = Object.entries(edit.after).filter(([name, value]) => text(value) !== text(before[name]) || (value === null) !== (before[name] === null));
-  return `UPDATE ${quoted(edit.table)} SET ${set.map(([name, value]) => `${quoted(name)} = ${literal(value)}`).join(", ")} WHERE ${match}`;
+  return `UPDATE ${quoted(edit.table)} SET ${set.map(([name, value]) => `${quoted(name)} = ${typed(name, value)}`).join(", ")} WHERE ${match}`;
 }
 
 function Edits({ branch, edits, onDone, onDrop }: { branch: string; edits: Edit[]; onDone: () => void; onDrop: (edit: Edit) => void }): JSX.Element {
@@ -189,9 +194,9 @@ function Edits({ branch, edits, onDone, onDrop }: { branch: string; edits: Edit[
     const session = await post<{ id: string }>("/v1/sql/sessions", { branch });
     const said = `/v1/sql/sessions/${session.id}`;
     try {
-      await post(`${said}/statements`, { sql: "BEGIN" });
+      await post(`${said}/statements`, { sql: "BEGIN", message });
       for (const edit of edits) await post(`${said}/statements`, { sql: statement(edit) });
-      await post(`${said}/statements`, { sql: "COMMIT", message });
+      await post(`${said}/statements`, { sql: "COMMIT" });
     } finally {
       await remove(said, {});
     }

@@ -67,9 +67,9 @@ function RequestView({ number }: { number: number }): JSX.Element {
               <div class="bar"><Field label="Say something" value={said} onChange={setSaid} />
                 <Act words="Comment" act={note("comment")} /><Act words="Approve" act={note("approve")} /><Act words="Close" act={note("close")} /></div>
               <MergeForm source={request.source} into={request.target} words={`Merge into ${request.target}`}
-                preview={(on_conflict, granularity) => post("/v1/merge/preview", { source: request.source, into: request.target, on_conflict, granularity })}
-                merge={async (on_conflict, granularity, message) => {
-                  const made = await post<Snapshot>(`${path}/merge`, { on_conflict, granularity, message });
+                preview={(how) => post("/v1/merge/preview", { source: request.source, into: request.target, ...how })}
+                merge={async (how) => {
+                  const made = await post<Snapshot>(`${path}/merge`, how);
                   go("graph", { at: made.id });
                 }} />
             </>

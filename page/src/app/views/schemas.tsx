@@ -42,13 +42,13 @@ function Try({ branch }: { branch: string }): JSX.Element {
     setError(null);
     setTold(null);
     try {
-      const found = await post<Explanation>("/v1/schema/explain", { branch, changes: change });
+      const found = await post<Explanation>("/v1/schema/explain", { branch, changes: [change] });
       setTold(found);
       setSync(found.legal.includes("both") ? "both" : found.legal[0] ?? "none");
     } catch (failure) { if (failure instanceof Failure) setError(failure); else throw failure; }
   };
   const apply = (): Promise<unknown> => post("/v1/schema/changes", {
-    branch, changes: change, sync, ...(sync === "forward" ? { to: name } : sync === "none" ? {} : { keep: name }),
+    branch, changes: [change], sync, ...(sync === "forward" ? { to: name } : sync === "none" ? {} : { keep: name }),
   });
   return (
     <div class="try">

@@ -15,13 +15,12 @@ from livingdb.server.http.failures import Failure
 from livingdb.server.http.json_values import plain_value
 from livingdb.server.http.models import (
     Answer,
-    Asked,
     Granularity,
-    OnConflict,
     RowsAnswer,
     SnapshotInfo,
     snapshot_info,
 )
+from livingdb.server.http.settled import Resolution
 from livingdb.server.http.table_pages import take_rows
 
 if TYPE_CHECKING:
@@ -60,12 +59,11 @@ class DiffRows(RowsAnswer):
     more: bool
 
 
-class MergeOptions(Asked):
+class MergeOptions(Resolution):
     """What is merged, and who wins."""
 
     source: str = Field(description="A branch or any ref.", examples=["dev"])
     into: str = Field(examples=["main"])
-    on_conflict: OnConflict = "fail"
     granularity: Granularity = "row"
 
 
@@ -158,9 +156,7 @@ def diff_rows(
 @router.post("/merge/preview", operation_id="preview_merge", summary="What a merge would do")
 def preview_merge(body: MergeOptions, db: Db) -> PreviewInfo:
     """Changes, schema changes and conflicts of a merge; nothing is written."""
-    return preview_info(
-        db.preview_merge(body.source, body.into, body.on_conflict, body.granularity)
-    )
+    return preview_info(db.preview_merge(body.source, body.into, body.policies(), body.granularity))
 
 
 @router.post(
@@ -174,7 +170,7 @@ def merge(body: Merge, db: Db) -> SnapshotInfo:
     made = db.merge(
         body.source,
         body.into,
-        body.on_conflict,
+        body.policies(),
         body.granularity,
         body.symmetric,
         body.fast_forward,

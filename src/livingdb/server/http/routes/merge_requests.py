@@ -15,11 +15,11 @@ from livingdb.server.http.models import (
     Answer,
     Asked,
     Granularity,
-    OnConflict,
     SnapshotInfo,
     snapshot_info,
 )
 from livingdb.server.http.routes.compare import DiffInfo, PreviewInfo, diff_info, preview_info
+from livingdb.server.http.settled import Resolution
 
 if TYPE_CHECKING:
     from livingdb.database.merge_request import MergeNote, MergeRequest
@@ -99,10 +99,9 @@ class RequestAction(Asked):
     text: str = ""
 
 
-class RequestMerge(Asked):
+class RequestMerge(Resolution):
     """How a request is merged."""
 
-    on_conflict: OnConflict = "fail"
     granularity: Granularity = "row"
     message: str = ""
 
@@ -236,7 +235,7 @@ def act_on_merge_request(number: Number, body: RequestAction, db: Db) -> Request
 def merge_merge_request(number: Number, body: RequestMerge, db: Db) -> SnapshotInfo:
     """Merge it, if the target's rule allows."""
     made = db.merge_request(number).merge(
-        on_conflict=body.on_conflict, granularity=body.granularity, message=body.message
+        on_conflict=body.policies(), granularity=body.granularity, message=body.message
     )
     return snapshot_info(made)
 

@@ -44,9 +44,7 @@ _DOCUMENT = """<!doctype html>
 @router.get("/")
 def get_page() -> Response:
     """The document."""
-    return Response(
-        _DOCUMENT, media_type="text/html", headers={"Content-Security-Policy": _POLICY}
-    )
+    return Response(_DOCUMENT, media_type="text/html", headers={"Content-Security-Policy": _POLICY})
 
 
 @router.get("/page/{name}")
