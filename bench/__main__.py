@@ -24,6 +24,7 @@ from bench import (
     lineage,
     load,
     pack_open,
+    page,
     report,
     schema_chains,
     server,
@@ -68,6 +69,7 @@ SUITES = {
     "export": export.run,
     "collect": keep_collect.run,
     "server": server.run,
+    "page": page.run,
 }
 
 

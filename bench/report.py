@@ -34,6 +34,8 @@ TITLES = {
     "backup": "Backups of 1,000,000 rows",
     "export": "Exports of 1,000,000 rows",
     "collect": "Retention",
+    "server": "A server and its clients",
+    "page": "The page in a browser",
 }
 INTRODUCTIONS = {
     "sharing": "50,000 rows and 500 commits of 200 rows. `content` and `capacity` make a tree "

@@ -42,6 +42,7 @@ export function GraphView({ route }: { route: Route }): JSX.Element {
     if (isMounted.current) { update(shown); return; }
     isMounted.current = true;
     unmount.current = mount(shown);
+    performance.mark("first view");
     Object.assign(window, { snapshotGraph: handle });
     const wanted = handle.nodes.find((node) => route.given.at && node.id.startsWith(route.given.at));
     if (wanted) handle.select(wanted, true);
