@@ -33,6 +33,7 @@ class Access(ABC):
 
     _own_author: str
     _sights: OrderedDict[User, Sight]
+    _users_at: tuple[str, dict[str | bytes, User]]
     _lock: RLock
 
     @property
@@ -95,11 +96,22 @@ class Access(ABC):
         """A user as it is now; one that only this process vouches for is as it is given."""
         if isinstance(user, User) and not user.id:
             return user
-        people = self._whole_graph.catalog.people
-        person = people.named(user) if isinstance(user, str) else people.by_id(user.id)
-        if person is None:
-            raise Forbidden(f"{user} is no user of this database")
-        return read_user(self._whole_graph.catalog, person)
+        catalog = self._whole_graph.catalog
+        known = self._known_users(catalog.epoch())
+        asked = user if isinstance(user, str) else user.id
+        if asked not in known:
+            people = catalog.people
+            person = people.named(user) if isinstance(user, str) else people.by_id(user.id)
+            if person is None:
+                raise Forbidden(f"{user} is no user of this database")
+            known[asked] = read_user(catalog, person)
+        return known[asked]
+
+    def _known_users(self, epoch: str) -> dict[str | bytes, User]:
+        """Users by what they were asked for by, as of an epoch: whatever changes them raises it."""
+        if self._users_at[0] != epoch:
+            self._users_at = epoch, {}
+        return self._users_at[1]
 
     def _sight_of(self, user: User) -> Sight:
         """What a user sees; what was found out before is remembered."""

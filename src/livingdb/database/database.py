@@ -80,6 +80,7 @@ class Database(Access, Alerting, Comparing, Tracing):
         self._open_commits: GroupCommits | None = None
         self._lock = RLock()
         self._sights = OrderedDict()
+        self._users_at = "", {}
 
     def _send_alerts(self) -> None:
         self._dispatcher.wake()
