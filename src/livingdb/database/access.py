@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, cast
 
@@ -15,7 +15,7 @@ from livingdb.access.roles import Role
 from livingdb.access.sight import Sight
 from livingdb.access.user import User, read_user
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.errors import Forbidden
+from livingdb.errors import Forbidden, LivingDBError
 from livingdb.graph.graph import Graph
 
 if TYPE_CHECKING:
@@ -57,6 +57,11 @@ class Access(ABC):
             return row
         return self._graph.snapshots.at(row.sequence)
 
+    def _show(self, row: SnapshotRow) -> SnapshotRow:
+        """A snapshot that was made for who asks, be it on no branch."""
+        who = acting(self._whole_graph)
+        return row if who is None else who.sight.note(row)
+
     @property
     def people(self) -> People:
         """Who may use the database through a server, and for what."""
@@ -88,8 +93,8 @@ class Access(ABC):
                 raise
 
     def _note_refused(self, words: str) -> None:
-        """Write down that who acts here was refused something."""
-        if not self._whole_graph.is_read_only:
+        """Write down that who acts here was refused something, if that is possible."""
+        with suppress(LivingDBError):
             self.people.record("refuse", "", REFUSED, {"error": words[:_LONGEST_NOTED]})
 
     def _user_now(self, user: User | str) -> User:

@@ -366,7 +366,7 @@ class Database(Access, Alerting, Comparing, Tracing):
         objects.derived_sync(self._graph, str(name))
         with unchecked():
             made = objects.derived_at(self._pipeline, str(name), row, self.engine)
-        return Snapshot(self, made)
+        return Snapshot(self, self._show(made))
 
     # --- labels ------------------------------------------------------------------------------
 
