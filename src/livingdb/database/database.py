@@ -81,6 +81,7 @@ class Database(Access, Alerting, Comparing, Tracing):
         self._open_commits: GroupCommits | None = None
         self._lock = RLock()
         self._sights = OrderedDict()
+        self._users_at = "", {}
 
     def _send_alerts(self) -> None:
         self._dispatcher.wake()
@@ -373,7 +374,7 @@ class Database(Access, Alerting, Comparing, Tracing):
         objects.derived_sync(self._graph, str(name))
         with unchecked():
             made = objects.derived_at(self._pipeline, str(name), row, self.engine)
-        return Snapshot(self, made)
+        return Snapshot(self, self._show(made))
 
     # --- labels ------------------------------------------------------------------------------
 
