@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-import httpx
 import pytest
 from tests.server.http.conftest import Served
 

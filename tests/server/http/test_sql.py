@@ -85,9 +85,7 @@ def test_a_session_has_a_transaction(olga: httpx.Client, served: Served) -> None
     assert olga.delete(place).status_code == 404
 
 
-def test_a_session_that_nobody_uses_ends(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_that_nobody_uses_ends(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     moment = 1000.0
     monkeypatch.setattr(sql_sessions.clock, "monotonic", lambda: moment)
     sessions = SqlSessions(Limits(idle_seconds=60))

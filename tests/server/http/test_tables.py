@@ -32,7 +32,7 @@ def rows_of(answer: httpx.Response) -> pa.Table:
 
 
 def test_types_survive_the_way_there_and_back(olga: httpx.Client, served: Served) -> None:
-    empty = {name: None for name in ROW} | {"id": -5}
+    empty = dict.fromkeys(ROW) | {"id": -5}
     made = olga.post("/v1/rows/upsert", params={"table": "orders"}, json={"rows": [ROW, empty]})
     assert made.status_code == 200, made.text
     stored = served.db.branch("main").table("orders").get(9007199254740993)
@@ -56,9 +56,7 @@ def test_arrow_comes_and_goes(olga: httpx.Client, served: Served) -> None:
         writer.write_table(rows)
     asked = {"table": "orders", "message": "two"}
     body = sink.getvalue().to_pybytes()
-    made = olga.post(
-        "/v1/rows/insert", params=asked, content=body, headers={"Content-Type": ARROW}
-    )
+    made = olga.post("/v1/rows/insert", params=asked, content=body, headers={"Content-Type": ARROW})
     assert made.json()["message"] == "two"
     assert made.json()["author"] == "olga"
     asked = {"table": "orders", "columns": ["city", "id"]}
