@@ -1,4 +1,4 @@
-"""A server as a process: it starts, stops when it is told, dies without loss, and is not held up."""
+"""A server as a process: it starts, stops when told, dies without loss, and is not held up."""
 
 from __future__ import annotations
 
