@@ -66,9 +66,9 @@ def current_interruption() -> Interruption | None:
 
 
 @contextmanager
-def interruptible() -> Iterator[Interruption]:
-    """What runs inside can be stopped."""
-    made = Interruption()
+def interruptible(by: Interruption | None = None) -> Iterator[Interruption]:
+    """What runs inside can be stopped; `by` what stops other parts of the same work, too."""
+    made = by or Interruption()
     token = _current.set(made)
     try:
         yield made
