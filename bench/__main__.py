@@ -26,6 +26,7 @@ from bench import (
     pack_open,
     report,
     schema_chains,
+    server,
     sharing,
     spark_speed,
     ssb,
@@ -66,6 +67,7 @@ SUITES = {
     "backup": backup.run,
     "export": export.run,
     "collect": keep_collect.run,
+    "server": server.run,
 }
 
 

@@ -5,25 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from livingdb.access.roles import EVERYTHING, Role
 from livingdb.access.seen_graph import NamingGraph, SeenGraph
 from livingdb.access.sight import Sight
 from livingdb.access.user import User
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.errors import Forbidden, LivingDBError, RuleViolation, TransactionConflict
 from livingdb.graph.graph import Graph
+from livingdb.graph.names import is_hidden
+from livingdb.graph.sync_groups import reached_syncs
 
-__all__ = ["Acting", "acting", "as_nobody", "forbidden_error", "hiding_unseen", "is_checked"]
+__all__ = [
+    "Acting",
+    "acting",
+    "forbidden_error",
+    "hiding_unseen",
+    "is_checked",
+    "speaker",
+    "unchecked",
+]
 
 
 @dataclass(frozen=True)
 class Acting:
-    """A user who acts on one database, and what that user sees of it."""
+    """A user who acts on one database, and what that user sees of it.
+
+    `is_trusted`: what is done now follows from what was allowed, and nobody's rights count for it.
+    """
 
     sight: Sight
+    is_trusted: bool = False
 
     @property
     def user(self) -> User:
@@ -51,6 +66,26 @@ class Acting:
         self.seen(self.sight.graph).branch(branch)
         self.require_name(role, branch, what)
 
+    def require_in_step(self, role: Role, branch: str, what: str) -> None:
+        """The same on all that a change of the branch reaches along two-way syncs."""
+        self.require(role, branch, what)
+        for row in in_step_with(self.sight.graph, self.sight.graph.branch(branch)):
+            self.check_role(self.user, role, row, what)
+
+    def check_role(self, user: User, role: Role, branch: BranchRow, what: str) -> None:
+        """`Forbidden` unless somebody who acts here has a role on a branch that is in step.
+
+        It is not named to who does not see it.
+        """
+        if user.may(role, branch.name):
+            return
+        if self.sight.sees(branch):
+            raise forbidden_error(user, what, role, branch.name)
+        raise Forbidden(
+            f"{user.name} may not {what}: that takes the role {role.word} on a branch that is in "
+            "step with it, too"
+        )
+
     def require_name(self, role: Role, name: str, what: str) -> None:
         """The same of a name that need not be there."""
         if not self.user.may(role, name):
@@ -60,6 +95,13 @@ class Acting:
         """`Forbidden` unless the user has a role on the database itself."""
         if not self.user.may_everywhere(role):
             raise forbidden_error(self.user, what, role, EVERYTHING)
+
+
+def in_step_with(graph: Graph, branch: BranchRow) -> list[BranchRow]:
+    """The branches that two-way syncs let follow a branch, those that no user made apart."""
+    far = [end for _, _, end in reached_syncs(graph.syncs(branch.epoch), branch.id)]
+    rows = graph.branches.by_ids(far).values() if far else ()
+    return [row for row in rows if not is_hidden(row.name)]
 
 
 def forbidden_error(user: User, what: str, role: Role, branch: str) -> LivingDBError:
@@ -72,11 +114,17 @@ _ACTING: ContextVar[Acting | None] = ContextVar("livingdb_acting", default=None)
 
 
 def acting(graph: Graph) -> Acting | None:
-    """Who acts here on a graph; None: the owner of the files, of whom nothing is checked."""
+    """Whose rights count here on a graph; None: nobody's, as for the owner of the files."""
     found = _ACTING.get()
-    if found is None or found.sight.graph.place is graph.place:
-        return found
-    return None
+    if found is None or found.is_trusted or found.sight.graph.place is not graph.place:
+        return None
+    return found
+
+
+def speaker(graph: Graph) -> User | None:
+    """In whose name something is done here on a graph; None: in that of who opened it."""
+    found = _ACTING.get()
+    return None if found is None or found.sight.graph.place is not graph.place else found.user
 
 
 @contextmanager
@@ -90,9 +138,10 @@ def is_checked(given: Acting | None) -> Iterator[None]:
 
 
 @contextmanager
-def as_nobody() -> Iterator[None]:
+def unchecked() -> Iterator[None]:
     """Do inside what follows from what was allowed: for that nobody's rights count."""
-    with is_checked(None):
+    found = _ACTING.get()
+    with is_checked(None if found is None else replace(found, is_trusted=True)):
         yield
 
 

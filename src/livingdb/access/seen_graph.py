@@ -32,6 +32,7 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.graph.refs import ResolvedRef
 from livingdb.graph.snapshot import SnapshotRecord
+from livingdb.graph.storage.staging import Scratch
 from livingdb.graph.sync_chains import SyncChains
 
 __all__ = ["NamingGraph", "SeenGraph"]
@@ -74,6 +75,10 @@ class SeenGraph(Graph):
         """See `Graph.in_one_transaction`."""
         with self._whole.in_one_transaction() as graph:
             yield SeenGraph(graph, self.sight)
+
+    def scratch(self) -> Scratch:
+        """See `Graph.scratch`: there is one for all."""
+        return self._whole.scratch()
 
     def default_branch(self) -> BranchRow | None:
         """See `Graph.default_branch`: none, if it is not seen."""
@@ -138,6 +143,10 @@ class NamingGraph(Graph):
         """See `Graph.at_one_moment`."""
         whole = self._whole.at_one_moment(seen)
         return NamingGraph(whole, SeenGraph(whole, self._seen.sight))
+
+    def scratch(self) -> Scratch:
+        """See `Graph.scratch`: there is one for all."""
+        return self._whole.scratch()
 
     def branch(self, name: str) -> BranchRow:
         """See `Graph.branch`."""

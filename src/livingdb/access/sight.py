@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from threading import RLock
 
 from livingdb.access.roles import Role
-from livingdb.access.user import User
+from livingdb.access.user import User, read_user
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
@@ -58,10 +58,27 @@ class Sight:
 
     def _sees_named(self, branch: BranchId, name: str, above: frozenset[BranchId]) -> bool:
         """Whether a branch is seen; `above` are those whose sources led here."""
-        if branch in self.user.objects:
+        if self._is_granted(branch, name, above):
             return True
         if is_hidden(name):
             return self._sees_between(branch, above)
+        return self._sees_by_sources(branch, name, above)
+
+    def _is_granted(self, branch: BranchId, name: str, above: frozenset[BranchId]) -> bool:
+        """Whether an object was granted to the user by somebody who still sees all it is made of.
+
+        Who holds the files does.
+        """
+        givers = [giver for one, giver in self.user.objects if one == branch]
+        if "" in givers or not givers:
+            return bool(givers)
+        catalog = self.graph.catalog
+        people = [catalog.people.by_id(giver) for giver in givers if giver != self.user.id]
+        sights = [Sight(self.graph, read_user(catalog, one)) for one in people if one is not None]
+        return any(sight._sees_by_sources(branch, name, above) for sight in sights)
+
+    def _sees_by_sources(self, branch: BranchId, name: str, above: frozenset[BranchId]) -> bool:
+        """Whether the user has the right to a branch, and sees all that it is made of."""
         if not self.user.may(Role.READER, name):
             return False
         sources = self._sources(branch) - above - {branch}

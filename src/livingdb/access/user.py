@@ -26,6 +26,9 @@ class Grant:
 class User:
     """Somebody who may do what `grants` say, and read the derived `objects` that were granted.
 
+    An object is a branch, by its id, with the id of the user who granted it; "" is who holds the
+    files.
+
     `id` stays when everything else changes.  One without is nobody whom the database knows, but
     whom this process vouches for.
     """
@@ -33,7 +36,7 @@ class User:
     name: str
     grants: tuple[Grant, ...] = ()
     id: str = ""
-    objects: frozenset[BranchId] = frozenset()
+    objects: frozenset[tuple[BranchId, str]] = frozenset()
 
     def role_on(self, branch: str) -> Role | None:
         """The highest role on a branch, by the branch's name; None if there is none."""
@@ -64,7 +67,7 @@ def local_owner(name: str) -> User:
 def read_user(catalog: Catalog, person: PersonRow) -> User:
     """A user with what is granted to it now."""
     grants = (Grant(row.role, row.pattern) for row in catalog.people.grants(person.id))
-    objects = (row.branch for row in catalog.people.object_grants(person.id))
+    objects = ((row.branch, row.giver) for row in catalog.people.object_grants(person.id))
     return User(person.name, tuple(_by_rank(grants)), person.id, frozenset(objects))
 
 

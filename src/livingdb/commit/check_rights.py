@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from livingdb.access.acting import Acting, acting, forbidden_error
+from livingdb.access.acting import Acting, acting, forbidden_error, in_step_with
 from livingdb.access.audit import note_action
 from livingdb.access.roles import Role
 from livingdb.access.user import User, read_user
@@ -35,7 +35,6 @@ from livingdb.graph.draft import Action, Intent
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import overlay_tables
-from livingdb.graph.sync_groups import reached_syncs
 
 __all__ = ["MERGE_ONLY", "Rights"]
 
@@ -184,9 +183,7 @@ class _Check:
         return have_same_schemas(tables_of(self._graph, before), tables_of(self._graph, after))
 
     def _check_write(self, write: _Write) -> None:
-        for branch in self._group(write.branch):
-            if is_hidden(branch.name):
-                continue
+        for branch in (write.branch, *in_step_with(self._graph, write.branch)):
             rule = self._graph.catalog.merge_requests.rule(branch.id)
             role = write.role
             if rule.get(MERGE_ONLY):
@@ -205,24 +202,7 @@ class _Check:
                     f"{self._user.name} may not {write.what}: merges into {branch.name!r} are "
                     "asked for first: db.request_merge(…)"
                 )
-            self._require(role, branch, write.what)
-
-    def _group(self, branch: BranchRow) -> list[BranchRow]:
-        """A branch and those that two-way syncs let follow it."""
-        syncs = self._graph.syncs(branch.epoch)
-        far = [end for _, _, end in reached_syncs(syncs, branch.id)]
-        return [branch, *self._graph.branches.by_ids(far).values()]
-
-    def _require(self, role: Role, branch: BranchRow, what: str) -> None:
-        if self._user.may(role, branch.name):
-            return
-        if self._who.sight.sees(branch):
-            raise forbidden_error(self._user, what, role, branch.name)
-        # It is there for nobody who does not see it; what it is called is not told.
-        where = "a branch that is in step with it"
-        raise Forbidden(
-            f"{self._user.name} may not {what}: that takes the role {role.word} on {where}, too"
-        )
+            self._who.check_role(self._user, role, branch, write.what)
 
     # --- branches and syncs ------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from threading import Event, Lock
 
-from livingdb.access.acting import acting, as_nobody, is_checked
+from livingdb.access.acting import acting, is_checked, unchecked
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import end_ids
@@ -214,7 +214,7 @@ class GroupCommits:
             return Proposal([first, *intents[1:]], actions=notes)
 
         try:
-            with as_nobody():  # each was looked at for itself
+            with unchecked():  # each was looked at for itself
                 row = self._pipeline.run(branch, propose, graph.branch(branch))
         except Exception as error:
             for member in members:

@@ -12,12 +12,13 @@ from sqlalchemy import Connection
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.catalog.syncs import ACTIVE, SyncRow
+from livingdb.catalog.syncs import ACTIVE, HELD, SyncRow
 from livingdb.commit.carry_view import edge_details
 from livingdb.commit.derive_version import DerivedVersion, answers_for, derive_version
 from livingdb.commit.judge_carried import JudgedChange, judge_carried
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal, Tables
+from livingdb.commit.sync_owners import lost_right
 from livingdb.derivation.hidden_tables import quarantine_table, whole_tables
 from livingdb.derivation.source_positions import (
     At,
@@ -28,7 +29,7 @@ from livingdb.derivation.source_positions import (
     source_positions,
 )
 from livingdb.derivation.view import View
-from livingdb.errors import NotFound, RuleViolation, TransactionConflict
+from livingdb.errors import Forbidden, NotFound, RuleViolation, TransactionConflict
 from livingdb.evolution.masked_history import remasked_columns
 from livingdb.evolution.schema_elements import MadeChange
 from livingdb.evolution.schema_history import line_between
@@ -37,6 +38,7 @@ from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.guard.build_pending_change import authors_between, pending_refresh
+from livingdb.guard.sync_state import NOBODY, stop_sync_action
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Derived
 
@@ -198,17 +200,21 @@ class _Refresh:
     is_part: bool
     result: DerivedVersion | None = None
     judged: JudgedChange | None = None
+    lost: str | None = None
 
     def propose(self, attempt: Attempt) -> Proposal | SnapshotRow:
         """The next version, made of the sources as they are."""
         graph, sync, staging = self.pipeline.graph, self.sync, attempt.staging
         self.began, self.ticks = now(), clock.perf_counter()
-        self.result = self.judged = None
+        self.result = self.judged = self.lost = None
         # The target first: what it is made of now must not be older than what it has seen.
         target = graph.branches.by_id(sync.target)
         if target is None:
             raise NotFound(f"the branch of {sync.spec['name']!r} was dropped")
         view = _current_view(graph, sync, target)
+        lost = lost_right(graph, sync)
+        if lost is not None:
+            return self._hold(target, lost)
         full = self.full or (self.asked and view.restless)
         trust = self.pipeline.trust
         answers = answers_for(view, self.engine, sync.frequency == "immediate", trust)
@@ -257,6 +263,17 @@ class _Refresh:
             remasked=remasked,
         )
 
+    def _hold(self, target: BranchRow, reason: str) -> Proposal:
+        """Let the sync wait whose owner lost a right that it runs with."""
+        graph, sync = self.pipeline.graph, self.sync
+        if not sync.is_active:
+            raise Forbidden(f"the sync {sync.name!r} cannot run: {reason}")
+        self.lost = reason
+        stop = stop_sync_action(graph, sync, HELD, reason, NOBODY, now())
+        run = NewRun(sync.id, None, self.began, self.ticks, "stopped", {"reason": reason})
+        head = graph.snapshots.at(target.head)
+        return Proposal(unmoved=[target], changes=[run], actions=[stop], at=head)
+
     def _line_between(
         self, view: View, then: At, at: At
     ) -> tuple[Sequence[MadeChange], frozenset[str]]:
@@ -275,6 +292,8 @@ class _Refresh:
     def outcome(self, row: SnapshotRow) -> Outcome:
         """What was done, once it is stored."""
         name = self.sync.spec["name"]
+        if self.lost is not None:
+            return Outcome(name, None, error=self.lost, stopped=True)
         if self.judged is not None and self.judged.is_stopped:
             return Outcome(name, None, error=self.judged.reason, stopped=True)
         if self.result is None:

@@ -5,7 +5,7 @@ The guard of a sync names its owner by id.  One without an owner was made by who
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from livingdb.access.roles import Role
@@ -16,7 +16,7 @@ from livingdb.graph.catalog_changes import CatalogChange, NewSync, RedefinedSync
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 
-__all__ = ["OWNER", "SyncOwners", "lost_right", "owned_by"]
+__all__ = ["OWNER", "SyncOwners", "lost_right", "owned_by", "take_over"]
 
 OWNER = "owner"
 """What the guard of a sync has the id of its owner under."""
@@ -48,6 +48,19 @@ def lost_right(graph: Graph, sync: SyncRow) -> str | None:
         if not user.may(role, name) or (end not in written and not sight.sees_id(end, name)):
             return f"{user.name}, who made it, has not the role {role.word} on {name!r} any more"
     return None
+
+
+def take_over(graph: Graph, chain: Sequence[SyncRow], user: User | None) -> None:
+    """Let a sync whose owner lost a right be that of who lets it go on; None holds the files."""
+    if all(lost_right(graph, row) is None for row in chain):
+        return
+    with graph.catalog.write() as connection:
+        for row in chain:
+            guard = {name: value for name, value in row.guard.items() if name != OWNER}
+            if user is not None and user.id:
+                guard[OWNER] = user.id
+            graph.catalog.syncs.set_guard(connection, row.id, guard)
+        graph.catalog.raise_epoch(connection)
 
 
 class SyncOwners:

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import TYPE_CHECKING, cast
 
-from livingdb.access.acting import Acting, acting, is_checked
+from livingdb.access.acting import Acting, acting, is_checked, speaker
+from livingdb.access.audit import REFUSED
 from livingdb.access.roles import Role
 from livingdb.access.sight import Sight
 from livingdb.access.user import User, read_user
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Access"]
 
 _KEPT_SIGHTS = 64
+_LONGEST_NOTED = 500
 
 
 class Access(ABC):
@@ -64,8 +66,8 @@ class Access(ABC):
     @property
     def author(self) -> str:
         """Who writes, unless a call says otherwise: who acts here, or else who opened it."""
-        who = acting(self._whole_graph)
-        return self._own_author if who is None else who.user.name
+        who = speaker(self._whole_graph)
+        return self._own_author if who is None else who.name
 
     @contextmanager
     def acting_as(self, user: User | str) -> Iterator[User]:
@@ -76,8 +78,18 @@ class Access(ABC):
         commit looks at them once more.  A thread that is started inside has to be given a copy of
         the context.
         """
-        with is_checked(Acting(self._sight_of(self._user_now(user)))):
-            yield user if isinstance(user, User) else self.people.find(user)
+        now = self._user_now(user)
+        with is_checked(Acting(self._sight_of(now))):
+            try:
+                yield now
+            except Forbidden as error:
+                self._note_refused(str(error))
+                raise
+
+    def _note_refused(self, words: str) -> None:
+        """Write down that who acts here was refused something."""
+        if not self._whole_graph.is_read_only:
+            self.people.record("refuse", "", REFUSED, {"error": words[:_LONGEST_NOTED]})
 
     def _user_now(self, user: User | str) -> User:
         """A user as it is now; one that only this process vouches for is as it is given."""
@@ -117,6 +129,12 @@ class Access(ABC):
         who = acting(self._whole_graph)
         if who is not None:
             who.require(role, branch, what)
+
+    def _require_in_step(self, role: Role, branch: str, what: str) -> None:
+        """The same on all that a change of the branch reaches along two-way syncs."""
+        who = acting(self._whole_graph)
+        if who is not None:
+            who.require_in_step(role, branch, what)
 
     def _require_name(self, role: Role, name: str, what: str) -> None:
         """The same of a name that need not be there."""

@@ -13,7 +13,7 @@ from livingdb.database.branch_movement import BranchMovement
 from livingdb.database.pictures import notebook_html
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.table import Table
-from livingdb.errors import IllegalSync, InvalidData
+from livingdb.errors import IllegalSync, InvalidData, ReadOnlyBranch
 from livingdb.tables.layout import Layout
 from livingdb.tables.schema import GeneratedLike, SchemaLike, UniqueLike
 from livingdb.tables.tabular import Tabular, as_tabular
@@ -61,18 +61,22 @@ class Branch:
         pipeline = self._pipeline
         branch = pipeline.graph.branch(self.name)
         seen = None if at is None else self.database._resolve(at).snapshot
-        begun = BranchTransaction(pipeline, branch, isolation, is_pinned=seen is not None)
+        try:
+            begun = BranchTransaction(pipeline, branch, isolation, is_pinned=seen is not None)
+        except ReadOnlyBranch:
+            self._check_writer()
+            raise
         if seen is not None and seen.sequence != begun.base.sequence:
             raise moved_error(branch.name, seen, begun.base)
         return begun
 
     def _check_writer(self) -> None:
         """`NotFound` if who acts here does not see it, `Forbidden` if it may not write."""
-        self.database._require(Role.WRITER, self.name, f"write to {self.name!r}")
+        self.database._require_in_step(Role.WRITER, self.name, f"write to {self.name!r}")
 
     def _check_maintainer(self, what: str) -> None:
         """The same of what only its maintainers do."""
-        self.database._require(Role.MAINTAINER, self.name, f"{what} {self.name!r}")
+        self.database._require_in_step(Role.MAINTAINER, self.name, f"{what} {self.name!r}")
 
     def _turn(self, rows: int) -> AbstractContextManager[None]:
         """Wait for the turn of who writes so many rows."""
@@ -207,6 +211,7 @@ class Branch:
         names of the constraints, if they are to have their own.  `generated` is a column that
         draws its values where rows name none; or columns, with "by default" or "always".
         """
+        self._check_maintainer("make a table on")
         with self.transaction(message or f"create table {name}", author) as tx:
             tx.create_table(
                 name,

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
-from livingdb.access.acting import as_nobody
+from livingdb.access.acting import unchecked
 from livingdb.access.roles import Role
 from livingdb.alerts.dispatcher import Dispatcher
 from livingdb.catalog.snapshots import SnapshotRow
@@ -29,7 +29,7 @@ from livingdb.database.snapshot import Snapshot
 from livingdb.database.spark_work import SparkWork
 from livingdb.database.sync import Sync, drop_branch, every_sync, find_sync
 from livingdb.database.tracing import Tracing
-from livingdb.errors import InvalidData, NotFound, RuleViolation
+from livingdb.errors import Forbidden, InvalidData, NotFound, RuleViolation
 from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import check_tag, is_hidden
@@ -110,7 +110,7 @@ class Database(Access, Alerting, Comparing, Tracing):
     @property
     def _group_commits(self) -> GroupCommits:
         """Where threads leave small writes that are stored together."""
-        with as_nobody():
+        with unchecked():
             pipeline = self._pipeline
         with self._lock:
             if self._open_commits is None:
@@ -216,8 +216,8 @@ class Database(Access, Alerting, Comparing, Tracing):
     def tag(self, name: str, ref: object) -> Snapshot:
         """Give a snapshot a name that stays."""
         check_tag(name)
-        self._require_name(Role.WRITER, name, f"make the tag {name!r}")
         row = self._resolve(ref).snapshot
+        self._require_name(Role.WRITER, name, f"make the tag {name!r}")
         with self._graph.catalog.write() as connection:
             self._graph.branches.add_tag(connection, name, row.sequence, now())
         return Snapshot(self, row)
@@ -250,19 +250,16 @@ class Database(Access, Alerting, Comparing, Tracing):
         """
         from livingdb.commit.retire import retire
 
-        for name in self._in_step_with(str(version)):
-            self._require(Role.MAINTAINER, name, f"retire {str(version)!r}")
-        with as_nobody():
+        self._require_in_step(Role.MAINTAINER, str(version), f"retire {str(version)!r}")
+        row = self._graph.branch(str(version))
+        every, seen = self._whole_graph.sync_chains(), self._graph.sync_chains()
+        if len(every.of_branch(row.id)) > len(seen.of_branch(row.id)):
+            raise Forbidden(
+                f"{self.author} may not retire {row.name!r}: that takes who may read all that "
+                "follows it or that it follows"
+            )
+        with unchecked():
             return retire(self._pipeline, str(version), policy)
-
-    def _in_step_with(self, name: str) -> list[str]:
-        """A branch, and those that two-way syncs join with it, by their names."""
-        from livingdb.graph.sync_groups import reached_syncs
-
-        row, graph = self._graph.branch(name), self._whole_graph
-        far = [end for _, _, end in reached_syncs(graph.syncs(row.epoch), row.id)]
-        names = graph.branches.names_of(far).values()
-        return [row.name, *(one for one in names if not is_hidden(one))]
 
     def rename_branch(self, name: str, to: str) -> Branch:
         """Give a branch another name; what follows it, reads it or was made from it goes on.
@@ -354,9 +351,8 @@ class Database(Access, Alerting, Comparing, Tracing):
             )
         target = self._graph.branches_by_ids([sync.target])[sync.target].name
         self._require(Role.WRITER, target, f"refresh {target!r}")
-        author = self.author
-        with as_nobody():
-            done = refresh(self._pipeline, sync, author, self.engine, full)
+        with unchecked():
+            done = refresh(self._pipeline, sync, self.author, self.engine, full)
         return Run(self, done)
 
     def propagate(self, progress: Any = None) -> list[Run]:
@@ -364,9 +360,8 @@ class Database(Access, Alerting, Comparing, Tracing):
         from livingdb.commit import runner
 
         self._require_everywhere(Role.MAINTAINER, "run all that is due")
-        author = self.author
-        with as_nobody():
-            done = runner.propagate(self._pipeline, author, self.engine, progress=progress)
+        with unchecked():
+            done = runner.propagate(self._pipeline, self.author, self.engine, progress=progress)
             self._end_round()
         return [Run(self, outcome) for outcome in done]
 
@@ -376,7 +371,7 @@ class Database(Access, Alerting, Comparing, Tracing):
 
         row = self._resolve(source).snapshot
         objects.derived_sync(self._graph, str(name))
-        with as_nobody():
+        with unchecked():
             made = objects.derived_at(self._pipeline, str(name), row, self.engine)
         return Snapshot(self, made)
 
@@ -503,15 +498,14 @@ class Database(Access, Alerting, Comparing, Tracing):
         check_limits(seconds, bytes_per_second)
         jobs = [job for job in JOBS if propagate or job is not PROPAGATE]
         work = self._upkeep_work()
-        with as_nobody():
+        with unchecked():
             return run_jobs(work, jobs, seconds, bytes_per_second, progress)
 
     def _upkeep_work(self) -> Work:
         from livingdb.maintenance.upkeep.job import Work
 
-        author = self.author
-        with as_nobody():
-            return Work(self._pipeline, self._dispatcher, author, self.engine)
+        with unchecked():
+            return Work(self._pipeline, self._dispatcher, self.author, self.engine)
 
     def status(self) -> Status:
         """What is behind, due and failed, and what would be done next; whatever is broken."""
@@ -542,7 +536,8 @@ class Database(Access, Alerting, Comparing, Tracing):
 
         self._require_everywhere(Role.OWNER, "erase rows")
         of = self.default_branch.name if branch is None else str(branch)
-        return erase(self, table, keys, reason, aggregates, texts, of, dry_run)
+        with unchecked():
+            return erase(self, table, keys, reason, aggregates, texts, of, dry_run)
 
     def storage(self) -> Any:
         """How many bytes and chunks there are, and how much is shared."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from livingdb.access.audit import DONE, entry
 from livingdb.access.roles import Role
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.merge_requests import CLOSED, OPEN, STATES, MergeEventRow, MergeRequestRow
@@ -160,6 +161,8 @@ def _write_rule(
     with graph.catalog.write() as connection:
         rule = change(MergeRule.of(requests.rule(row.id, connection)))
         requests.set_rule(connection, row.id, rule.to_json())
+        noted = entry(database.author, "set rule", row.name, DONE, rule.to_json())
+        graph.catalog.audit.add(connection, [noted])
         graph.catalog.raise_epoch(connection)
 
 

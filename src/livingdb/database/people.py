@@ -69,9 +69,7 @@ class People:
     def _writing(self, action: str, subject: str, **details: Any) -> Iterator[Connection]:
         """A change of what people may do, by an owner; whatever is on its way sees it."""
         graph = self._graph
-        who = acting(graph)
-        if who is not None:
-            who.require_everywhere(Role.OWNER, action)
+        self._database._require_everywhere(Role.OWNER, action)
         graph.check_writable()
         with graph.catalog.write() as connection:
             yield connection
@@ -83,6 +81,11 @@ class People:
         who = acting(self._graph)
         if who is not None and who.user.name != name:
             who.require_everywhere(Role.OWNER, "look at users")
+
+    def _find_to(self, action: str, name: object) -> PersonRow:
+        """Somebody whom an owner does something to."""
+        self._database._require_everywhere(Role.OWNER, action)
+        return self._find(name)
 
     def _find(self, name: object) -> PersonRow:
         found = self._graph.catalog.people.named(str(name))
@@ -118,7 +121,7 @@ class People:
 
         What they committed stays theirs; syncs that they made wait for somebody else.
         """
-        person = self._find(name)
+        person = self._find_to("remove users", name)
         with self._writing("remove user", person.name) as connection:
             self._graph.catalog.people.remove(connection, person.id)
 
@@ -135,7 +138,7 @@ class People:
 
     def grant(self, name: str, role: str, branches: str = EVERYTHING) -> User:
         """Let a user do what a role says with branches whose names match a pattern."""
-        person, given = self._find(name), _grant(role, branches)
+        person, given = self._find_to("grant roles", name), _grant(role, branches)
         with self._writing("grant", person.name, **vars(given)) as connection:
             self._graph.catalog.people.add_grants(connection, self._rows(person.id, [given]))
         return self.find(name)
@@ -145,7 +148,7 @@ class People:
 
         It holds from then on, also for what is on its way.
         """
-        person = self._find(name)
+        person = self._find_to("withdraw roles", name)
         if role is not None:
             Role.named(role)
         said = {"role": role, "branches": branches}
@@ -207,7 +210,7 @@ class People:
 
     def issue_token(self, name: str, days: float = 90, note: str = "") -> str:
         """A new token of a user: the secret, which is shown this once and kept nowhere."""
-        person = self._find(name)
+        person = self._find_to("issue tokens", name)
         if not isinstance(days, int | float) or not 0 < days <= _MOST_DAYS:
             raise InvalidData(f"days={days!r}: a token counts for up to {_MOST_DAYS} days")
         if not isinstance(note, str) or len(note) > _LONGEST_NOTE:
@@ -225,6 +228,7 @@ class People:
 
     def revoke(self, token: str) -> None:
         """Let a token count no more, by its id."""
+        self._database._require_everywhere(Role.OWNER, "revoke tokens")
         found = self._graph.catalog.people.token(str(token))
         if found is None:
             raise NotFound(f"there is no token {str(token)!r}")
@@ -281,9 +285,7 @@ class People:
 
         import pyarrow as pa
 
-        who = acting(self._graph)
-        if who is not None:
-            who.require_everywhere(Role.OWNER, "read the audit trail")
+        self._database._require_everywhere(Role.OWNER, "read the audit trail")
         rows = self._graph.catalog.audit.newest(limit)
         texts = ("person", "action", "subject", "outcome")
         return pa.table(

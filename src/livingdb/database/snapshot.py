@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from livingdb.access.roles import Role
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.pictures import notebook_html
 from livingdb.database.table import Table
@@ -161,6 +162,7 @@ class Snapshot:
         """
         from livingdb.database.export_tables import export_tables
 
+        self.database._require_everywhere(Role.OWNER, "write files")
         return export_tables(self, folder, tables, format, progress)
 
     def clone(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from livingdb.access.acting import as_nobody
+from livingdb.access.acting import speaker, unchecked
 from livingdb.access.roles import Role
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
@@ -202,7 +202,7 @@ class Sync:
         from livingdb.commit import resume as going_on
 
         database, who = self.database, self._maintainer(by, "detach")
-        with as_nobody():
+        with unchecked():
             going_on.detach(database._graph, self._chain, who, reason)
         self._reload()
 
@@ -215,8 +215,9 @@ class Sync:
 
         database = self.database
         who = self._maintainer(by, "resume")
+        self._take_over()
         try:
-            with as_nobody():
+            with unchecked():
                 going_on.resume(database._pipeline, self._chain, who, database.engine)
         finally:
             self._reload()
@@ -227,7 +228,8 @@ class Sync:
 
         database = self.database
         who = self._maintainer(by, "approve")
-        with as_nobody():
+        self._take_over()
+        with unchecked():
             done: bool = going_on.approve(
                 database._pipeline, self._chain, who, note, database.engine
             )
@@ -248,7 +250,8 @@ class Sync:
 
         database = self.database
         who = self._maintainer(by, "reattach")
-        with as_nobody():
+        self._take_over()
+        with unchecked():
             going_on.reattach(database._pipeline, self._chain, who, on_conflict, database.engine)
         self._reload()
 
@@ -281,7 +284,7 @@ class Sync:
         )
         database = self.database
         who = self._maintainer(by, "alter")
-        with as_nobody():
+        with unchecked():
             alter(database._pipeline, self._chain, changes, who, database.engine)
         self._reload()
 
@@ -293,7 +296,7 @@ class Sync:
         began = perf_counter()
         database = self.database
         who = self._maintainer(None, "realign")
-        with as_nobody():
+        with unchecked():
             made, rows = realign(database._pipeline, self._chain, who, name == self.target)
         self._reload()
         return Outcome(name, made, "lens", "ASKED_FOR", rows, "embedded", perf_counter() - began)
@@ -306,6 +309,14 @@ class Sync:
         for end in ends:
             self.database._require(Role.MAINTAINER, end, f"{what} the sync {self.name!r}")
         return self.database._author_of(by)
+
+    def _take_over(self) -> None:
+        """Let it be that of who acts here, if its owner lost a right that it runs with."""
+        from livingdb.commit.sync_owners import take_over
+
+        graph = self.database._whole_graph
+        take_over(graph, self._chain, speaker(graph))
+        self._reload()
 
     def _reload(self) -> None:
         known = self.database._graph.sync_chains()

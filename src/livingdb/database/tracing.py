@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from livingdb.access.roles import Role
 from livingdb.graph.graph import Graph
 from livingdb.graph.refs import ResolvedRef
 
@@ -31,6 +32,10 @@ class Tracing(ABC):
     @abstractmethod
     def _graph(self) -> Graph:
         """The graph of the open database."""
+
+    @abstractmethod
+    def _require_everywhere(self, role: Role, what: str) -> None:
+        """`Forbidden` unless who acts here has a role on the database itself."""
 
     @abstractmethod
     def _resolve(self, ref: object) -> ResolvedRef:
@@ -122,6 +127,7 @@ class Tracing(ABC):
         """
         from livingdb.tracing.openlineage.events import export
 
+        self._require_everywhere(Role.OWNER, "write files")
         return export(self._graph, path, namespace, self._to_microseconds(since) or 0)
 
     def _to_microseconds(self, given: object) -> int | None:

@@ -171,6 +171,7 @@ class Check:
             self._check_redactions,
             self._check_uniques,
             self._check_projections,
+            self._check_audit,
         )
         for part in parts:
             with self.collect_problems("catalog"):
@@ -470,6 +471,11 @@ class Check:
                         check_unique_rows(name, versions.rows(version), constraint, group)
                     for group in versions.uniques.wrong_indexes(version):
                         self._report(where, f"the index of ({', '.join(group)}) is a wrong one")
+
+    def _check_audit(self) -> None:
+        """Every entry of the audit covers the one before it, and none is missing."""
+        for problem in self.graph.catalog.audit.problems():
+            self._report("audit", problem)
 
     def _check_names(self) -> None:
         branches = self.graph.branches

@@ -2,46 +2,235 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextvars import copy_context
+from pathlib import Path
+from threading import Thread
+
 import pytest
+from sqlalchemy import text
 
 import livingdb
-from livingdb.errors import Forbidden, NotFound
+from livingdb.access.acting import unchecked
+from livingdb.errors import AlreadyExists, Forbidden, InvalidData, InvalidName, NotFound
+from livingdb.evolution import AddColumn
 
 
 @pytest.fixture
-def db(tmp_path):
-    with livingdb.create(tmp_path / "shop.ldb", author="holder") as db:
+def db(tmp_path: Path) -> Iterator[livingdb.Database]:
+    with livingdb.create(tmp_path / "shop.ldb", author="holder", engine="embedded") as db:
         main = db.branch("main")
         main.create_table("users", {"id": "bigint", "name": "string"}, key="id")
         main.insert("users", [{"id": 1, "name": "Ada"}])
         main.clone("dev/a")
-        main.clone("other")
         yield db
 
 
-def test_first(db):
+def test_users_have_roles_on_patterns(db: livingdb.Database) -> None:
+    assert not db.people.are_any
     ann = db.people.add("ann", role="writer", branches="dev/*")
-    assert [(g.role, g.branches) for g in ann.grants] == [("writer", "dev/*")]
-    secret = db.people.issue_token("ann", days=90, note="laptop")
+    assert [(grant.role, grant.branches) for grant in ann.grants] == [("writer", "dev/*")]
+    assert db.people.grant("ann", role="reader", branches="main").role_on("main").word == "reader"
+    assert [user.name for user in db.people.list()] == ["ann"]
+    assert db.people.withdraw("ann", role="reader").grants == ann.grants
+    for wrong, error in (
+        (lambda: db.people.add("ann"), AlreadyExists),
+        (lambda: db.people.add("a\u200bnn"), InvalidName),
+        (lambda: db.people.add(" "), InvalidName),
+        (lambda: db.people.add("bob", "king"), InvalidData),
+        (lambda: db.people.add("bob", "READER"), InvalidData),
+        (lambda: db.people.add("bob", "reader", ""), InvalidData),
+        (lambda: db.people.grant("bob", "reader"), NotFound),
+        (lambda: db.people.withdraw("ann", "owner"), NotFound),
+        (lambda: db.people.issue_token("ann", days=0), InvalidData),
+        (lambda: db.people.revoke("no"), NotFound),
+    ):
+        with pytest.raises(error):
+            wrong()
+    db.people.remove("ann")
+    assert db.people.list() == []
+    with pytest.raises(Forbidden), db.acting_as(ann):
+        pass
+
+
+def test_tokens(db: livingdb.Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann = db.people.add("ann", role="writer", branches="dev/*")
+    secret = db.people.issue_token("ann", days=2, note="laptop")
+    (known,) = db.people.tokens("ann")
+    assert (known.note, known.used, known.is_valid) == ("laptop", None, True)
+    assert secret.startswith(f"ldb_{known.id}_")
     assert db.people.authenticate(secret) == ann
-    with pytest.raises(Forbidden):
-        db.people.authenticate(secret[:-1] + ("0" if secret[-1] != "0" else "1"))
-    with db.acting_as(ann):
-        assert [b.name for b in db.branches()] == ["dev/a"]
-        with pytest.raises(NotFound, match="no branch"):
-            db.branch("main")
-        made = db.branch("dev/a").insert("users", [{"id": 2, "name": "Bob"}])
-        assert made.author == "ann"
-        assert (
-            db.branch("dev/a").sql("SELECT count(*) AS n FROM users").to_arrow()["n"][0].as_py()
-            == 2
-        )
-        db.branch("dev/a").clone("dev/b")
-        with pytest.raises(Forbidden):
-            db.branch("dev/a").clone("mine")
-        with pytest.raises(Forbidden):
-            db.branch("dev/a").evolve(livingdb.evolution.AddColumn("users", "x", "int"))
-        with pytest.raises(Forbidden):
-            db.branch("dev/a").insert("users", [{"id": 3, "name": "Eve"}], author="bob")
-    print(db.people.audit().to_pylist())
+    assert db.people.tokens("ann")[0].used is not None
+    other = secret[:-1] + ("0" if secret[-1] != "0" else "1")
+    words = set()
+    for wrong in (other, "ldb_00_11", "", "x" * 10_000, "ldb_é_1", None):
+        with pytest.raises(Forbidden) as told:
+            db.people.authenticate(wrong)  # type: ignore[arg-type]
+        words.add(str(told.value))
+    expired = db.people.issue_token("ann", days=1e-9)
+    db.people.revoke(known.id)
+    for wrong in (secret, expired):
+        with pytest.raises(Forbidden) as told:
+            db.people.authenticate(wrong)
+        words.add(str(told.value))
+    assert len(words) == 1
+    assert not db.people.tokens("ann")[1].is_valid
+    refused = [row for row in db.people.audit().to_pylist() if row["outcome"] == "refused"]
+    assert [row["details"] for row in refused[::-1]] == [
+        '{"why": "wrong secret"}',
+        '{"why": "revoked"}',
+        '{"why": "expired"}',
+    ]
+    stored = Path(db.name).rglob("*")
+    assert not any(secret[-20:].encode() in p.read_bytes() for p in stored if p.is_file())
+
+
+def test_the_author_is_who_acts(db: livingdb.Database) -> None:
+    db.people.add("ann", role="maintainer", branches="*")
+    with db.acting_as("ann"):
+        assert db.author == "ann"
+        dev = db.branch("dev/a")
+        assert dev.insert("users", [{"id": 2, "name": "Bob"}]).author == "ann"
+        assert dev.clone("dev/b").movements()[0].author == "ann"
+        assert dev.evolve(AddColumn("users", "x", "int")).author == "ann"
+        request = db.request_merge("dev/a", into="dev/b")
+        assert request.author == "ann"
+        for named in (
+            lambda: dev.insert("users", [{"id": 3}], author="bob"),
+            lambda: dev.clone("dev/c", author="bob"),
+            lambda: dev.evolve(AddColumn("users", "y", "int"), author="bob"),
+            lambda: db.request_merge("dev/b", into="dev/a", author="bob"),
+            lambda: request.comment("well", by="bob"),
+            lambda: request.approve(by="bob"),
+            lambda: db.merge("dev/a", into="dev/b", author="bob", fast_forward=False),
+        ):
+            with pytest.raises(Forbidden, match="bob"):
+                named()
     assert db.author == "holder"
+
+
+def test_rights_that_are_withdrawn_hold_at_once(db: livingdb.Database) -> None:
+    ann = db.people.add("ann", role="writer", branches="dev/*")
+    with db.acting_as(ann):
+        tx = db.branch("dev/a").transaction()
+        tx.insert("users", [{"id": 5, "name": "Eve"}])
+        with unchecked():
+            db.people.withdraw("ann")
+        with pytest.raises(Forbidden):
+            tx.commit()
+    with db.acting_as(ann):
+        assert db.branches() == []
+    assert len(db.branch("dev/a").table("users")) == 1
+
+
+def test_threads_have_the_context_that_they_are_given(db: livingdb.Database) -> None:
+    db.people.add("ann", role="reader", branches="dev/*")
+    seen: list[list[str]] = []
+
+    def look() -> None:
+        seen.append([branch.name for branch in db.branches()])
+
+    with db.acting_as("ann"):
+        given = copy_context()
+        threads = Thread(target=look), Thread(target=given.run, args=(look,))
+        for thread in threads:
+            thread.start()
+            thread.join()
+    assert seen == [["dev/a", "main"], ["dev/a"]]
+
+
+def test_writes_that_are_stored_together_are_each_checked(db: livingdb.Database) -> None:
+    """Threads leave small writes to each other: each is that of its own user."""
+    users = {"ann": "writer", "bob": "reader", "cleo": "writer"}
+    for name, role in users.items():
+        db.people.add(name, role=role, branches="dev/*")
+    outcomes: dict[str, str] = {}
+
+    def write(name: str, number: int) -> None:
+        with db.acting_as(name):
+            try:
+                made = db.branch("dev/a").upsert("users", [{"id": number, "name": name}])
+                outcomes[f"{name} {number}"] = made.author
+            except Forbidden:
+                outcomes[f"{name} {number}"] = "refused"
+
+    threads = [
+        Thread(target=write, args=(n, 10 * i + j)) for i, n in enumerate(users) for j in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(outcomes) == 12
+    for key, outcome in outcomes.items():
+        name = key.split()[0]
+        assert outcome == ("refused" if users[name] == "reader" else name)
+
+
+def test_merge_only_branches(db: livingdb.Database) -> None:
+    db.people.add("ann", role="writer", branches="*")
+    db.people.add("mia", role="maintainer", branches="*")
+    db.branch("dev/a").insert("users", [{"id": 2, "name": "Bob"}])
+    db.protect("main")
+    assert db.merge_rule("main").merge_only
+    for user in ("ann", "mia"):
+        with db.acting_as(user), pytest.raises(Forbidden, match="merges only"):
+            db.branch("main").insert("users", [{"id": 9}])
+    with db.acting_as("ann"), pytest.raises(Forbidden, match="maintainer"):
+        db.merge("dev/a", into="main")
+    with db.acting_as("mia"):
+        db.merge("dev/a", into="main")
+        with pytest.raises(Forbidden, match="merges only"):
+            db.branch("main").reset("main~1")
+    db.protect("main", merge_only=False)
+    with db.acting_as("ann"):
+        db.branch("main").insert("users", [{"id": 9}])
+
+
+def test_a_rule_that_asks_for_approval_is_not_gone_around(db: livingdb.Database) -> None:
+    db.people.add("ann", role="writer", branches="*")
+    db.people.add("mia", role="maintainer", branches="*")
+    db.set_merge_rule("main", approvals=1)
+    db.branch("dev/a").insert("users", [{"id": 2, "name": "Bob"}])
+    with db.acting_as("ann"):
+        with pytest.raises(Forbidden, match="request_merge"):
+            db.merge("dev/a", into="main")
+        number = db.request_merge("dev/a", into="main").number
+    with db.acting_as("mia"):
+        db.merge_request(number).approve()
+        assert db.merge_request(number).merge().author == "mia"
+
+
+def test_merge_only_holds_for_the_group(db: livingdb.Database) -> None:
+    db.people.add("mia", role="maintainer", branches="*")
+    db.branch("main").evolve(AddColumn("users", "age", "int"), to="v2", sync="both")
+    db.protect("main")
+    with db.acting_as("mia"), pytest.raises(Forbidden, match="'main' takes merges only"):
+        db.branch("v2").insert("users", [{"id": 9, "name": "x", "age": 1}])
+
+
+def test_the_audit_is_chained(db: livingdb.Database) -> None:
+    ann = db.people.add("ann", role="writer", branches="dev/*")
+    with db.acting_as(ann):
+        db.branch("dev/a").insert("users", [{"id": 2, "name": "Bob"}])
+    with pytest.raises(Forbidden), db.acting_as(ann):
+        db.drop_branch("dev/a")
+    db.people.record("query", "dev/a", "done", {"rows": 3}, person="ann")
+    told = [(r["person"], r["action"], r["outcome"]) for r in db.people.audit().to_pylist()]
+    assert told == [
+        ("ann", "query", "done"),
+        ("ann", "refuse", "refused"),
+        ("ann", "transaction", "done"),
+        ("holder", "add user", "done"),
+    ]
+    assert len(db.people.audit(limit=2)) == 2
+    assert db.check().problems == []
+    last = db._graph.catalog.meta("audit")
+    with db._graph.catalog.write() as connection:
+        connection.execute(text("DELETE FROM audit WHERE number = 4"))
+    assert "ends with entry 3" in str(db.check().problems)
+    with db._graph.catalog.write() as connection:
+        connection.execute(text("DELETE FROM audit WHERE number = 2"))
+    assert "entries 2 to 2 of the audit are missing" in str(db.check().problems)
+    assert last is not None
+    assert last.startswith("4 ")

@@ -18,6 +18,7 @@ COMMANDS = (
     "diff",
     "merge",
     "request",
+    "user",
     "blame",
     "history",
     "provenance",
@@ -75,6 +76,8 @@ def command(name: str) -> Any:  # noqa: PLR0912, PLR0915
             from livingdb.cli.commands.merge import merge as found
         case "request":
             from livingdb.cli.commands.request import request as found
+        case "user":
+            from livingdb.cli.commands.user import user as found
         case "blame":
             from livingdb.cli.commands.blame import blame as found
         case "history":

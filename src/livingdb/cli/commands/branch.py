@@ -170,5 +170,24 @@ def reset(
         _tell(settings, name, head, f"{name} stands on {head[:12]}")
 
 
+@branch.command()
+def protect(
+    context: typer.Context,
+    name: Name,
+    off: Annotated[bool, typer.Option("--off", help="Let it be written as any other.")] = False,
+) -> None:
+    """Let a branch take merges only, from those who use a server.
+
+    \b
+    Example:
+      livingdb branch protect main
+    """
+    settings = Settings.of(context)
+    with settings.open() as db:
+        db.protect(name, merge_only=not off)
+        text = f"{name} is written as any other" if off else f"{name} takes merges only"
+        _tell(settings, name, db.branch(name).head.id, text)
+
+
 def _tell(settings: Settings, name: str, head: str, text: str) -> None:
     settings.output().write_record({"branch": name, "head": head}, text)

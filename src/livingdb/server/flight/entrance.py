@@ -7,12 +7,16 @@ import binascii
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from http.cookies import CookieError, SimpleCookie
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyarrow import flight
 
 from livingdb.errors import LivingDBError
 from livingdb.server.flight.failures import flight_error, unauthenticated
+
+if TYPE_CHECKING:
+    from livingdb.access.user import User
+    from livingdb.database.database import Database
 
 __all__ = [
     "BRANCH_HEADER",
@@ -22,6 +26,7 @@ __all__ = [
     "Entrance",
     "Keeper",
     "OpenDoor",
+    "PeopleKeeper",
     "Visit",
 ]
 
@@ -51,6 +56,21 @@ class Keeper(Protocol):
     def acting_as(self, caller: Any) -> AbstractContextManager[object]:
         """What is done inside is checked for who calls, and done in their name."""
         ...
+
+
+class PeopleKeeper:
+    """Knows the people of a database by their tokens, and nobody else."""
+
+    def __init__(self, database: Database):
+        self._database = database
+
+    def authenticate(self, secret: str) -> User:
+        """Whose token it is; `Forbidden` if it is nobody's."""
+        return self._database.people.authenticate(secret)
+
+    def acting_as(self, caller: User) -> AbstractContextManager[object]:
+        """What is done inside is checked for who calls, and done in their name."""
+        return self._database.acting_as(caller)
 
 
 class OpenDoor(flight.ServerAuthHandler):  # type: ignore[misc]
@@ -128,7 +148,8 @@ def _credentials(header: str) -> tuple[str | None, str]:
         return None, given
     if kind.lower() == "basic":
         try:
-            text = base64.b64decode(given, validate=True).decode()
+            padding = "=" * (-len(given) % 4)  # which some clients leave out
+            text = base64.b64decode(given + padding, validate=True).decode()
         except (binascii.Error, ValueError):
             raise unauthenticated("the header Authorization: Basic … cannot be read") from None
         name, _, secret = text.partition(":")

@@ -22,7 +22,7 @@ class FlightServer:
     location      where it listens: grpc://host:port, or grpc+tls:// with certificates; port 0
                   is any that is free
     certificates  pairs of a certificate and its key, both as PEM
-    keeper        knows the people of the database by their tokens
+    keeper        knows who comes in by their tokens; without, the people of the database do
     limits        what one user may take
     """
 
@@ -31,7 +31,7 @@ class FlightServer:
         database: Database,
         location: str = "grpc://127.0.0.1:0",
         *,
-        keeper: Keeper,
+        keeper: Keeper | None = None,
         certificates: Sequence[tuple[bytes, bytes]] | None = None,
         limits: FlightLimits | None = None,
     ):
@@ -45,6 +45,7 @@ class FlightServer:
     def start(self) -> Self:
         """Listen, in threads of its own."""
         try:
+            from livingdb.server.flight.entrance import PeopleKeeper
             from livingdb.server.flight.service import FlightService
         except ImportError as error:
             raise Unsupported(
@@ -53,8 +54,9 @@ class FlightServer:
             ) from None
         if self._service is not None:
             raise RuleViolation("the server runs already")
+        keeper = self._keeper or PeopleKeeper(self._database)
         self._service = FlightService(
-            self._database, self._keeper, self._location, self._limits, self._certificates
+            self._database, keeper, self._location, self._limits, self._certificates
         )
         return self
 

@@ -70,7 +70,7 @@ def describe_answer(workspace: Workspace, statement: Prepared) -> pa.Schema | No
     as in `SELECT ?`, these are known when they are.
     """
     sets = _parameter_sets(statement)
-    given = sets[0] if sets else [None] * len(statement.names)
+    given = sets[0] if sets else _parameters(statement.names, [None] * len(statement.names))
     try:
         plan = workspace.plan(statement.text, given)
     except LivingDBError:
@@ -136,9 +136,11 @@ def _parameter_sets(statement: Prepared) -> list[Any]:
     named = _columns_by_name(statement.names, statement.parameters)
     columns = [named[name].to_pylist() for name in statement.names]
     rows = list(zip(*columns, strict=True)) if columns else [()] * statement.parameters.num_rows
-    if _is_positional(statement.names):
-        return [list(row) for row in rows]
-    return [dict(zip(statement.names, row, strict=True)) for row in rows]
+    return [_parameters(statement.names, row) for row in rows]
+
+
+def _parameters(names: Sequence[str], values: Sequence[Any]) -> list[Any] | dict[str, Any]:
+    return list(values) if _is_positional(names) else dict(zip(names, values, strict=True))
 
 
 def _columns_by_name(names: Sequence[str], rows: pa.Table) -> dict[str, pa.ChunkedArray]:

@@ -91,7 +91,8 @@ def writable(workspace: Workspace) -> Connection:
 class OpenTransaction:
     """A transaction that a client has begun; it finds its place with its first statement.
 
-    `peer` is the connection over which it was begun.  Threads may share it: one statement follows the other.
+    `peer` is the connection over which it was begun.  Threads may share it: one statement follows
+    the other.
     """
 
     def __init__(self, database: Database, peer: str):

@@ -17,7 +17,7 @@ from livingdb.server.http.context import Context, refuse_unknown_parameters
 from livingdb.server.http.door import OPEN_PATHS, Door
 from livingdb.server.http.doorkeeper import Doorkeeper
 from livingdb.server.http.events import Events
-from livingdb.server.http.failures import Failure, handle_error
+from livingdb.server.http.failures import Failure, handle_error, handle_unexpected
 from livingdb.server.http.jobs import RUNNING, WAITING, Jobs
 from livingdb.server.http.metrics import Metrics
 from livingdb.server.http.observed import Observed
@@ -166,6 +166,7 @@ def _api(context: Context) -> FastAPI:
         RecursionError,
     ):
         api.add_exception_handler(kind, handle_error)
+    api.add_exception_handler(Exception, handle_unexpected)
     for module in ROUTERS:
         api.include_router(module.router)
     plain = api.openapi

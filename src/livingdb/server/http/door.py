@@ -29,7 +29,7 @@ from livingdb.server.http.browser_sessions import (
     is_csrf_token,
 )
 from livingdb.server.http.doorkeeper import Caller, Doorkeeper
-from livingdb.server.http.failures import Refusal, handle_error
+from livingdb.server.http.failures import Refusal, describe_error
 from livingdb.server.http.metrics import Metrics
 from livingdb.server.http.turns import Turns
 from livingdb.server.settings import Limits, ServerSettings
@@ -81,8 +81,7 @@ class Door:
                     await stack.enter_async_context(turn(caller.name))
             except Refusal as refusal:
                 self._metrics.refusals.labels(refusal.code).inc()
-                answer = await handle_error(None, refusal)  # type: ignore[arg-type]
-                await answer(scope, receive, send)
+                await describe_error(refusal)(scope, receive, send)
                 return
             limited = _Body(receive, Headers(scope=scope), self._settings.limits).receive
             await self._answer(caller, scope, limited, send)

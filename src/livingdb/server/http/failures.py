@@ -6,14 +6,17 @@ are theirs; the few that a server adds are here.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
+from anyio.to_thread import run_sync
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from livingdb.access.audit import REFUSED
 from livingdb.errors import (
     AlreadyExists,
     Conflict,
@@ -38,8 +41,10 @@ __all__ = [
     "STATUSES",
     "Failure",
     "Refusal",
+    "describe_error",
     "failure_response",
     "handle_error",
+    "handle_unexpected",
     "internal_failure",
     "status_of",
 ]
@@ -107,14 +112,32 @@ def failure_response(
     return Response(json_bytes(told), status, headers, "application/json")
 
 
+async def handle_unexpected(request: Request, _error: Exception) -> Response:
+    """The answer to an error that nobody expected, which is logged by who watches requests."""
+    return internal_failure(request.state.number)
+
+
 def internal_failure(number: str) -> Response:
     """What is said of an error that nobody expected: its number in the log, and no more."""
     said = f"the server failed; its log has more under {number}"
     return failure_response(500, "internal", said, {"id": number})
 
 
-async def handle_error(_request: Request, error: Exception) -> Response:
-    """The answer to any error that is expected."""
+async def handle_error(request: Request, error: Exception) -> Response:
+    """The answer to any error that is expected; what somebody may not do is written down."""
+    if isinstance(error, Forbidden):
+        await run_sync(_note_refused, request)
+    return describe_error(error)
+
+
+def _note_refused(request: Request) -> None:
+    operation = getattr(request.scope.get("route"), "operation_id", None) or "none"
+    with suppress(LivingDBError):  # who only reads the database writes nothing down
+        request.app.state.server.db.people.record(operation, "", REFUSED)
+
+
+def describe_error(error: Exception) -> Response:
+    """An error that is expected, as an answer."""
     if isinstance(error, RequestValidationError):
         wrong = [_wrong_part(one) for one in error.errors()]
         said = "; ".join(f"{one['where']}: {one['problem']}" for one in wrong)

@@ -45,6 +45,7 @@ class Observed:
             return
         scope.setdefault("state", {})
         answer = _Answer(send, secrets.token_hex(8), self._headers)
+        scope["state"]["number"] = answer.number
         began = clock.perf_counter()
         failure: dict[str, object] = {}
         self._metrics.running.inc()

@@ -39,6 +39,7 @@ from livingdb.server.http.models import (
     snapshot_info,
 )
 from livingdb.server.http.table_pages import PageRequest, read_page, snapshot_of
+from livingdb.tables.type_names import parse_limited_type
 
 if TYPE_CHECKING:
     from livingdb import Database, Table
@@ -91,7 +92,7 @@ class NewTable(Asked):
 
     name: str = Field(examples=["orders"])
     columns: dict[str, str] = Field(
-        description="Types by column, in the words of SQL; `not null` after one says so.",
+        description="Types by column, in the words of SQL.",
         examples=[{"id": "bigint", "city": "string", "amount": "decimal(10,2)"}],
     )
     key: str | list[str] = Field(examples=["id"])
@@ -132,12 +133,19 @@ def create_table(body: NewTable, db: Db, branch: OptionalBranch = None) -> Snaps
         body.name,
         body.columns,
         body.key,
-        defaults=body.defaults,
+        defaults=_defaults(body),
         foreign_keys=body.foreign_keys,
         unique=body.unique,
         message=body.message,
     )
     return snapshot_info(made)
+
+
+def _defaults(body: NewTable) -> dict[str, Any]:
+    """Defaults as values of their columns; one of a column that there is not is left as it is."""
+    types = {name: parse_limited_type(said)[0] for name, said in body.columns.items()}
+    given = (body.defaults or {}).items()
+    return {n: column_value(n, one, types[n]) if n in types else one for n, one in given}
 
 
 @router.get("/table", operation_id="get_table", summary="One table")

@@ -1,0 +1,217 @@
+"""The door: who comes in, by which name, with how much, and what is said of the others."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from tests.server.http.conftest import Served
+
+from livingdb import errors
+from livingdb.errors import Forbidden, InvalidData
+from livingdb.server.http.failures import STATUSES, status_of
+from livingdb.server.serve import Server
+from livingdb.server.settings import Limits, ServerSettings
+
+ABOUT = "/v1/about"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        ({}, 401, "unauthenticated"),
+        ({"Authorization": "Bearer ldb_no_such"}, 401, "unauthenticated"),
+        ({"Authorization": "Basic YTpi"}, 401, "unauthenticated"),
+        ({"Cookie": "livingdb_session=x"}, 401, "unauthenticated"),
+        ({"Host": "rebound.example"}, 421, "unknown_host"),
+        ({"Host": "127.0.0.1.rebound.example"}, 421, "unknown_host"),
+        ({"Origin": "https://evil.example"}, 403, "foreign_origin"),
+        ({"Origin": "null"}, 403, "foreign_origin"),
+    ],
+)
+def test_who_does_not_come_in(
+    served: Served, headers: dict[str, str], status: int, code: str
+) -> None:
+    answer = served.client(None).get(ABOUT, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+
+
+def test_anybody_may_ask_whether_it_is_well(served: Served) -> None:
+    nobody = served.client(None)
+    assert nobody.get("/health").json() == nobody.get("/ready").json() == {"done": True}
+    assert nobody.get("/metrics").status_code == 401
+    text = served.client("rita").get("/metrics").text
+    assert 'livingdb_requests_total{operation="health",status="200"}' in text
+
+
+def test_every_answer_has_its_headers(served: Served) -> None:
+    for path in ("/health", "/nothing", ABOUT):
+        headers = served.client("olga").get(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["content-security-policy"].startswith("default-src 'none'")
+        assert headers["x-request-id"]
+        assert "server" not in headers
+
+
+def test_a_browser_has_a_cookie_and_knows_a_secret(served: Served) -> None:
+    browser = served.client(None, Origin=served.server.address)
+    told = browser.post("/v1/login", json={"token": served.tokens["will"]})
+    assert told.json()["user"] == "will"
+    cookie = told.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert served.tokens["will"] not in cookie
+    assert browser.get(ABOUT).json()["user"] == "will"
+    body = {"name": "dev/browser", "from": "dev/one"}
+    refused = browser.post("/v1/branches", json=body)
+    assert (refused.status_code, refused.json()["code"]) == (403, "csrf")
+    knowing = {"X-CSRF-Token": told.json()["csrf_token"]}
+    assert browser.post("/v1/branches", json=body, headers=knowing).status_code == 201
+    assert browser.post("/v1/logout", headers=knowing).status_code == 200
+    assert browser.get(ABOUT).status_code == 401
+    assert browser.post("/v1/login", json={"token": "wrong"}).status_code == 401
+
+
+def test_a_token_counts_until_it_is_revoked(served: Served) -> None:
+    olga = served.client("olga")
+    assert olga.post("/v1/users", json={"name": "tom", "role": "reader"}).status_code == 201
+    secret = olga.post("/v1/user/tokens", json={"name": "tom", "days": 1}).json()["token"]
+    tom = served.client(None, Authorization=f"Bearer {secret}")
+    assert tom.get("/v1/me").json() == {
+        "name": "tom",
+        "grants": [{"role": "reader", "branches": "*"}],
+    }
+    assert tom.get("/v1/users").json()["code"] == "forbidden"
+    (token,) = olga.get("/v1/user/tokens", params={"name": "tom"}).json()["tokens"]
+    assert olga.delete("/v1/token", params={"id": token["id"]}).status_code == 200
+    assert tom.get("/v1/me").status_code == 401
+    trail = olga.get("/v1/audit").json()["rows"]
+    assert {"add user", "issue token", "revoke token", "list_users"} <= {
+        row["action"] for row in trail
+    }
+    assert secret not in olga.get("/v1/audit").text
+
+
+def test_rights_are_those_of_who_asks(served: Served) -> None:
+    will, rita = served.client("will"), served.client("rita")
+    row, orders = {"rows": [{"id": 1, "city": "x"}]}, {"table": "orders"}
+    main, dev = {**orders, "branch": "main"}, {**orders, "branch": "dev/one"}
+    assert rita.post("/v1/rows/upsert", params=main, json=row).json()["code"] == "forbidden"
+    assert rita.get("/v1/rows", params={**orders, "ref": "main"}).status_code == 200
+    assert rita.get("/v1/rows", params={**orders, "ref": "dev/one"}).status_code == 404
+    assert will.get("/v1/rows", params={**orders, "ref": "main"}).status_code == 404
+    made = will.post("/v1/rows/upsert", params=dev, json=row).json()
+    assert made["author"] == "will"
+    assert rita.get("/v1/snapshot", params={"ref": made["id"]}).status_code == 404
+    for path in ("/v1/collect", "/v1/erase", "/v1/check", "/v1/backup"):
+        body = {"table": "orders", "keys": [[1]], "reason": "x"} if "erase" in path else {}
+        body = {"name": "x"} if "backup" in path else body
+        answer = rita.post(path, json=body)
+        if answer.status_code == 202:
+            assert served.wait(rita, answer)["error"]["code"] == "forbidden", path
+        else:
+            assert answer.json()["code"] in ("forbidden", "not_found"), path
+
+
+def test_a_run_token_counts_while_there_are_no_users(serve_shop: Callable[..., Served]) -> None:
+    served = serve_shop(people=False)
+    client = served.client("olga")
+    assert client.get(ABOUT).json()["user"] == "root"
+    row = {"rows": [{"id": 1, "city": "x"}]}
+    made = client.post("/v1/rows/upsert", params={"table": "orders"}, json=row)
+    assert made.json()["author"] == "root"
+    assert client.post("/v1/users", json={"name": "ann", "role": "owner"}).status_code == 201
+    assert client.get(ABOUT).status_code == 401
+
+
+def test_where_a_database_may_be_served(served: Served) -> None:
+    with pytest.raises(InvalidData, match="certificate and its key"):
+        ServerSettings(certificate="server.pem")
+    with pytest.raises(InvalidData, match="rows"):
+        Limits(rows=0)
+    open_house = ServerSettings(host="0.0.0.0", port=0)
+    Server(served.db, open_house)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(served.db.people), "are_any", False)
+        with pytest.raises(Forbidden, match="without users"):
+            Server(served.db, open_house)
+
+
+def test_a_request_has_its_size_and_its_turn(serve_shop: Callable[..., Served]) -> None:
+    given = {"body_bytes": 1000, "concurrent": 2, "wait_seconds": 0.1}
+    served = serve_shop(limits=given)
+    olga = served.client()
+    for content in (b"x" * 2000, iter([b"x" * 600] * 2)):
+        big = olga.post("/v1/sql", content=content, headers={"Content-Type": "application/json"})
+        assert (big.status_code, big.json()["code"]) == (413, "too_large")
+    held, go_on = threading.Barrier(3), threading.Event()
+
+    def slow(*_: object) -> None:
+        held.wait()
+        go_on.wait(30)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(served.db), "tags", slow)
+        threads = [threading.Thread(target=served.client().get, args=("/v1/tags",)) for _ in "ab"]
+        for thread in threads:
+            thread.start()
+        held.wait()
+        late = olga.get(ABOUT)
+        other = served.client("rita").get(ABOUT)
+        go_on.set()
+        for thread in threads:
+            thread.join()
+    assert (late.status_code, late.json()["code"]) == (429, "too_many_requests")
+    assert late.headers["retry-after"]
+    assert other.status_code == 200
+
+
+def test_every_error_has_a_status() -> None:
+    for name in errors.__all__:
+        kind = getattr(errors, name)
+        assert 400 <= status_of(kind("x")) < 600, name
+    assert status_of(errors.NotFound("x")) == 404
+    assert status_of(errors.InvalidData("x")) == 422
+    assert status_of(errors.Forbidden("x")) == 403
+    assert status_of(errors.AlreadyExists("x")) == 409
+    assert len({kind for kind, _ in STATUSES}) == len(STATUSES)
+
+
+def test_an_error_that_nobody_expected_says_nothing(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a secret value")
+
+    with pytest.MonkeyPatch.context() as patch, caplog.at_level("INFO", "livingdb.server"):
+        patch.setattr(type(served.db), "tags", fail)
+        answer = served.client("olga").get("/v1/tags")
+        told = answer.json()
+        assert (answer.status_code, told["code"]) == (500, "internal")
+        assert "secret" not in answer.text
+        for _ in range(1000):  # it is logged once it was sent
+            facts = [getattr(record, "facts", {}) for record in list(caplog.records)]
+            if told["details"]["id"] in str(facts):
+                break
+            time.sleep(0.01)
+    assert any(one.get("error") == "builtins.ValueError" for one in facts)
+    assert "secret" not in str(facts)
+
+
+def test_conflicts_come_with_their_rows(served: Served) -> None:
+    main = served.db.branch("main")
+    main.clone("left")
+    main.clone("right")
+    for name in ("left", "right"):
+        served.db.branch(name).update("orders", [{"id": 9, "city": name}])
+    olga = served.client("olga")
+    body = {"source": "left", "into": "right"}
+    assert not olga.post("/v1/merge/preview", json=body).json()["is_clean"]
+    refused = olga.post("/v1/merge", json=body)
+    assert (refused.status_code, refused.json()["code"]) == (409, "merge_conflict")
+    (row,) = refused.json()["details"]["conflicts"]["orders"]
+    assert (row["_ours"]["city"], row["_theirs"]["city"]) == ("right", "left")
+    merged = olga.post("/v1/merge", json={**body, "on_conflict": {"orders": "theirs"}})
+    assert merged.json()["kind"] == "merge"

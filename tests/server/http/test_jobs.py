@@ -1,0 +1,119 @@
+"""Jobs: long work with progress, a result or an error, and an end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import httpx
+import pytest
+from tests.server.http.conftest import Served
+
+import livingdb
+from livingdb.errors import InvalidData, LimitExceeded, NotFound
+from livingdb.server.http.jobs import Jobs
+from livingdb.server.settings import Limits
+
+
+def test_long_work_is_a_job(olga: httpx.Client, served: Served) -> None:
+    view = {"name": "late", "sql": "SELECT city FROM orders GROUP BY city", "when": "deferred"}
+    assert olga.post("/v1/views", json={**view, "engine": "embedded"}).status_code == 201
+    served.db.branch("main").insert("orders", [{"id": 1000, "city": "Bonn"}])
+    (run,) = served.wait(olga, olga.post("/v1/propagate"))["result"]
+    assert (run["name"], run["rows"]) == ("late", 1)
+    asked: list[tuple[str, dict[str, Any] | None]] = [
+        ("/v1/check", {"deep": True}),
+        ("/v1/compact", None),
+        ("/v1/collect", {"keep": {"days": 1}, "dry_run": True}),
+        ("/v1/upkeep", None),
+        ("/v1/schema/migrate", {}),
+        ("/v1/views/refresh", {"name": "late"}),
+        ("/v1/erase", {"table": "orders", "keys": [[1000]], "reason": "asked"}),
+    ]
+    for path, body in asked:
+        job = served.wait(olga, olga.post(path, json=body))
+        assert (job["state"], job["error"]) == ("done", None), path
+    assert served.db.branch("main").table("orders").get(1000) is None
+    listed = olga.get("/v1/jobs").json()["jobs"]
+    assert [job["kind"] for job in listed][:2] == ["erase", "refresh"]
+    assert served.client("rita").get("/v1/jobs").json() == {"jobs": []}
+    assert served.client("rita").get(f"/v1/jobs/{listed[0]['id']}").status_code == 404
+
+
+def test_files_are_written_where_the_server_says(
+    serve_shop: Callable[..., Served], tmp_path: Path
+) -> None:
+    places = {name: str(tmp_path / name) for name in ("export_folder", "backup_place")}
+    served = serve_shop(**places)
+    olga = served.client()
+    for path, name in (("/v1/export", "../x"), ("/v1/backup", "/x"), ("/v1/export", "")):
+        assert olga.post(path, json={"name": name}).json()["code"] == "invalid_name"
+    job = served.wait(olga, olga.post("/v1/export", json={"name": "all"}))
+    assert job["result"]["rows"] == 100
+    assert (tmp_path / "export_folder" / "all" / "orders.parquet").exists()
+    job = served.wait(olga, olga.post("/v1/backup", json={"name": "first"}))
+    assert job["state"] == "done"
+    with livingdb.restore(tmp_path / "backup_place" / "first", tmp_path / "again.ldb") as again:
+        assert len(again.branch("main").table("orders")) == 100
+
+
+def test_a_job_ends_when_it_is_asked_to() -> None:
+    seen: list[str] = []
+    jobs = Jobs(Limits(jobs=2), lambda job: seen.append(job.state))
+    begun, go_on = Event(), Event()
+
+    def work(say: Any) -> None:
+        say(1, 10, "first")
+        begun.set()
+        go_on.wait(30)
+        say("never")
+
+    job = jobs.start("test", "ann", work)
+    assert begun.wait(30)
+    assert (job.done, job.total, job.progress) == (1, 10, "first")
+    job.cancel()
+    go_on.set()
+    assert job.over.wait(30)
+    assert (job.state, job.progress) == ("cancelled", "first")
+    assert seen[-1] == "cancelled"
+    with pytest.raises(NotFound):
+        jobs.find(job.id, "bob")
+
+    def fail(error: Exception) -> Any:
+        def work(_say: Any) -> None:
+            raise error
+
+        return work
+
+    for error, code in ((InvalidData("no"), "invalid_data"), (ValueError("secret"), "internal")):
+        failed = jobs.start("test", "ann", fail(error))
+        assert failed.over.wait(30)
+        assert failed.error is not None
+        assert (failed.state, failed.error["code"]) == ("failed", code)
+        assert "secret" not in failed.error["message"]
+    go_on.clear()
+    for _ in range(2):
+        jobs.start("test", "ann", work)
+    with pytest.raises(LimitExceeded):
+        jobs.start("test", "ann", work)
+    go_on.set()
+    jobs.close(30)
+    assert jobs.count("running") == jobs.count("waiting") == 0
+
+
+def test_a_query_of_a_job_ends_with_it(served: Served) -> None:
+    jobs = Jobs(Limits())
+    begun = Event()
+
+    def work(_say: Any) -> object:
+        begun.set()
+        long = "SELECT count(*) FROM range(100000) a, range(100000) b WHERE a.id * b.id % 7 = 3"
+        return served.db.branch("main").sql(long, engine="embedded")
+
+    job = jobs.start("test", "ann", work)
+    assert begun.wait(30)
+    job.cancel()
+    assert job.over.wait(30)
+    assert job.state == "cancelled"

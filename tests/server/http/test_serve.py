@@ -1,0 +1,192 @@
+"""A server as a process: it starts, stops when told, dies without loss, and is not held up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+from tests.server.http.conftest import ARROW, Served
+
+import livingdb
+
+CANARY = "canary7f3a"
+
+
+class Process:
+    """`livingdb serve`, and where it is."""
+
+    def __init__(self, db: Path, *options: str):
+        words = ["-m", "livingdb", "-o", "json", "--db", str(db), "serve", "--port", "0"]
+        self.log = db.parent / "log.jsonl"
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, *words, *options],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, "LIVINGDB_AUTHOR": "root"},
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.log.read_text()
+        self.told: dict[str, Any] = json.loads(line)
+
+    def client(self) -> httpx.Client:
+        known = {"Authorization": f"Bearer {self.told['token']}"}
+        return httpx.Client(base_url=self.told["address"], headers=known, timeout=60.0)
+
+
+@contextmanager
+def process(folder: Path, *options: str) -> Iterator[Process]:
+    with livingdb.create(folder / "shop.ldb", engine="embedded") as db:
+        db.branch("main").create_table("orders", {"id": "bigint", "city": "string"}, key="id")
+    running = Process(folder / "shop.ldb", "--engine", "embedded", *options)
+    try:
+        yield running
+    finally:
+        running.process.kill()
+        running.process.wait()
+
+
+def insert(client: httpx.Client, key: int, city: str = "x") -> httpx.Response:
+    body = {"rows": [{"id": key, "city": city}]}
+    return client.post("/v1/rows/insert", params={"table": "orders"}, json=body)
+
+
+def test_it_stops_when_it_is_told_and_logs_no_secrets(tmp_path: Path) -> None:
+    with process(tmp_path) as running, running.client() as client:
+        assert insert(client, 1, CANARY).status_code == 200
+        assert insert(client, 1, CANARY).status_code == 409
+        where = {"table": "orders", "where": f"city = '{CANARY}'"}
+        assert client.get("/v1/rows", params=where).json()["rows"] == [{"id": 1, "city": CANARY}]
+        wrong = f"SELECT {CANARY} FROM {CANARY}"
+        assert client.post("/v1/sql", json={"sql": wrong}).status_code == 404
+        assert client.get("/health", headers={"X-Secret": CANARY}).status_code == 200
+        for _ in range(500):
+            if running.log.read_text().count('"request"') >= 5:
+                break
+            time.sleep(0.01)
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(30) == 0
+    text = running.log.read_text()
+    lines = [json.loads(line) for line in text.splitlines()]
+    asked = [line for line in lines if line["event"] == "request"]
+    assert {"write_rows", "read_rows", "run_sql", "health"} == {one["operation"] for one in asked}
+    assert [one["status"] for one in asked][:2] == [200, 409]
+    assert CANARY not in text
+    assert running.told["token"] not in text
+    with livingdb.open(tmp_path / "shop.ldb") as db:
+        assert len(db.branch("main").table("orders")) == 1
+
+
+def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
+    acknowledged: list[int] = []
+    with process(tmp_path, "--log-level", "error") as running:
+        ready = threading.Semaphore(0)
+
+        def write(first: int) -> None:
+            with running.client() as client:
+                for key in range(first, first + 10_000):
+                    try:
+                        if insert(client, key).status_code == 200:
+                            acknowledged.append(key)
+                            ready.release()
+                    except httpx.HTTPError:
+                        return
+
+        threads = [threading.Thread(target=write, args=(at * 10_000,)) for at in range(3)]
+        for thread in threads:
+            thread.start()
+        for _ in range(12):
+            assert ready.acquire(timeout=60)
+        running.process.kill()
+        for thread in threads:
+            thread.join()
+    with livingdb.open(tmp_path / "shop.ldb") as db:
+        found = set(db.branch("main").table("orders").to_arrow(["id"])["id"].to_pylist())
+        assert set(acknowledged) <= found
+        assert len(found) <= len(acknowledged) + 3
+        assert db.check().ok
+
+
+def test_many_ask_at_once(served: Served) -> None:
+    async def ask() -> list[int]:
+        known = {"Authorization": f"Bearer {served.tokens['rita']}"}
+        limits = httpx.Limits(max_connections=200)
+        async with httpx.AsyncClient(
+            base_url=served.server.address, headers=known, timeout=120.0, limits=limits
+        ) as client:
+            asked = [
+                client.get("/v1/row", params={"table": "orders", "key": str(at % 100)})
+                for at in range(200)
+            ]
+            return [answer.json()["row"]["id"] for answer in await asyncio.gather(*asked)]
+
+    assert asyncio.run(ask()) == [at % 100 for at in range(200)]
+
+
+def test_a_slow_client_holds_nobody_up(serve_shop: Callable[..., Served]) -> None:
+    served = serve_shop(limits={"stall_seconds": 0.5, "concurrent": 1})
+    main = served.db.branch("main")
+    main.create_table("large", {"id": "bigint", "text": "string"}, key="id")
+    main.insert("large", pa.table({"id": range(200_000), "text": ["x" * 100] * 200_000}))
+    host, port = "127.0.0.1", served.server.port
+    silent = socket.create_connection((host, port))
+    half = socket.create_connection((host, port))
+    half.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n")
+    slow = socket.create_connection((host, port))
+    slow.sendall(
+        f"GET /v1/rows?table=large HTTP/1.1\r\nHost: localhost\r\nAccept: {ARROW}\r\n"
+        f"Authorization: Bearer {served.tokens['rita']}\r\n\r\n".encode()
+    )
+    body = socket.create_connection((host, port))
+    body.sendall(
+        b"POST /v1/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 100\r\n\r\n{"
+    )
+    for one in (silent, half, body, slow):
+        one.settimeout(30)
+    assert slow.recv(1)
+    began = time.monotonic()
+    assert served.client("olga").get("/health").status_code == 200
+    # The share of who is slow is theirs alone, and free again once they are cut off.
+    assert served.client("rita").get("/v1/about").status_code == 200
+    assert time.monotonic() - began < 25
+    assert silent.recv(1) == half.recv(1) == b""
+    assert b" 408 " in body.recv(100)
+    with pytest.raises((ConnectionResetError, AssertionError)):
+        while slow.recv(1 << 20):
+            pass
+        raise AssertionError("the stream came to an end")
+    for one in (silent, half, body, slow):
+        one.close()
+
+
+def test_nothing_is_left_of_who_goes_away(serve_shop: Callable[..., Served]) -> None:
+    served = serve_shop(limits={"concurrent": 2})
+    main = served.db.branch("main")
+    main.create_table("large", {"id": "bigint", "text": "string"}, key="id")
+    main.insert("large", pa.table({"id": range(100_000), "text": ["x" * 100] * 100_000}))
+    client = served.client("rita")
+    for _ in range(6):
+        with client.stream(
+            "GET", "/v1/rows", params={"table": "large"}, headers={"Accept": ARROW}
+        ) as answer:
+            next(answer.iter_raw(1000))
+    assert client.get("/v1/about").status_code == 200
+    metrics = client.get("/metrics").text
+    assert "livingdb_requests_running 1.0" in metrics

@@ -1,0 +1,115 @@
+"""SQL over HTTP: statements with parameters, sessions with transactions, and their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import httpx
+import pyarrow as pa
+import pytest
+from tests.server.http.conftest import ARROW, Served
+
+from livingdb.errors import NotFound
+from livingdb.server.http import sql_sessions
+from livingdb.server.http.sql_sessions import SqlSessions
+from livingdb.server.settings import Limits
+
+
+def test_a_query_and_a_change(olga: httpx.Client) -> None:
+    query = {
+        "sql": "SELECT id, city FROM orders WHERE id < :n AND amount IS NULL ORDER BY id",
+        "parameters": {"n": {"type": "bigint", "value": "3"}},
+        "limit": 2,
+    }
+    told = olga.post("/v1/sql", json=query).json()
+    assert told["rows"] == [{"id": 0, "city": "Oslo"}, {"id": 1, "city": "Rome"}]
+    assert (told["more"], told["snapshot"], told["engine"]) == (True, None, "embedded")
+    change = {"sql": "UPDATE orders SET amount = ? WHERE id = 7", "branch": "dev/one"}
+    value = {"type": "decimal(10,2)", "value": "7.25"}
+    told = olga.post("/v1/sql", json={**change, "parameters": [value], "message": "seven"}).json()
+    assert told["changed"] == 1
+    seen = olga.get("/v1/snapshot", params={"ref": "dev/one"}).json()
+    assert (seen["id"], seen["message"], seen["author"]) == (told["snapshot"], "seven", "olga")
+    past = {"sql": "SELECT amount FROM orders WHERE id = 7", "ref": "dev/one~1"}
+    assert olga.post("/v1/sql", json=past).json()["rows"] == [{"amount": None}]
+    answer = olga.post("/v1/sql", json={**past, "ref": "dev/one"}, headers={"Accept": ARROW})
+    assert str(pa.ipc.open_stream(answer.content).read_all()["amount"][0]) == "7.25"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"sql": "SELECT 1 AS a, 2 AS a"}, "invalid_data"),
+        ({"sql": "SELEC"}, None),
+        ({"sql": "SELECT * FROM nothing"}, "not_found"),
+        ({"sql": "SELECT :n"}, "invalid_data"),
+        ({"sql": "SELECT 1", "ref": "main", "branch": "main"}, "invalid_data"),
+        ({"sql": "SELECT 1", "colour": "red"}, "invalid_request"),
+        ({"sql": 1}, "invalid_request"),
+    ],
+)
+def test_statements_that_are_not_understood(
+    olga: httpx.Client, body: dict[str, object], code: str | None
+) -> None:
+    answer = olga.post("/v1/sql", json=body)
+    assert answer.status_code in (404, 422), answer.text
+    assert code is None or answer.json()["code"] == code
+
+
+def test_a_session_has_a_transaction(olga: httpx.Client, served: Served) -> None:
+    dev = served.db.branch("main").clone("dev/session")
+    opened = olga.post("/v1/sql/sessions", json={"branch": "dev/session"}).json()
+    place = f"/v1/sql/sessions/{opened['id']}"
+
+    def run(sql: str) -> dict[str, object]:
+        answer = olga.post(f"{place}/statements", json={"sql": sql})
+        assert answer.status_code == 200, answer.text
+        told: dict[str, object] = answer.json()
+        return told
+
+    run("BEGIN")
+    assert run("DELETE FROM orders WHERE id < 10")["changed"] == 10
+    assert run("SELECT count(*) AS n FROM orders")["rows"] == [{"n": len(dev.table("orders")) - 10}]
+    (listed,) = olga.get("/v1/sql/sessions").json()["sessions"]
+    assert listed["in_transaction"]
+    assert dev.table("orders").get(3) is not None
+    run("ROLLBACK")
+    run("BEGIN")
+    run("DELETE FROM orders WHERE id = 3")
+    assert run("COMMIT")["snapshot"] == dev.head.id
+    assert dev.table("orders").get(3) is None
+    will = served.client("will")
+    for asked in (will.delete(place), will.post(f"{place}/statements", json={"sql": "SELECT 1"})):
+        assert asked.status_code == 404
+    assert olga.delete(place).status_code == 200
+    assert olga.delete(place).status_code == 404
+
+
+def test_a_session_that_nobody_uses_ends(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = 1000.0
+    monkeypatch.setattr(sql_sessions.clock, "monotonic", lambda: moment)
+    sessions = SqlSessions(Limits(idle_seconds=60))
+    branch = served.db.branch("main")
+    used, idle = (sessions.open(served.db, branch, "ann") for _ in range(2))
+    idle.session.begin()
+    moment += 50
+    with sessions.use(used.id, "ann"):
+        pass
+    moment += 50
+    assert [one.id for one in sessions.all("ann")] == [used.id]
+    assert not idle.session.is_open
+    with pytest.raises(NotFound, match="may have ended"):
+        sessions.find(idle.id, "ann")
+
+
+def test_queries_have_their_time_and_answers_their_rows(serve_shop: Callable[..., Served]) -> None:
+    served = serve_shop(limits={"seconds": 0.3, "page_rows": 10, "sessions": 1})
+    olga = served.client()
+    long = "SELECT count(*) AS n FROM range(100000) a, range(100000) b WHERE a.id * b.id % 7 = 3"
+    answer = olga.post("/v1/sql", json={"sql": long, "engine": "embedded"})
+    assert (answer.status_code, answer.json()["code"]) == (429, "limit_exceeded"), answer.text
+    assert "0.3 seconds" in answer.json()["message"]
+    told = olga.post("/v1/sql", json={"sql": "SELECT id FROM orders", "limit": 1000}).json()
+    assert (len(told["rows"]), told["more"]) == (10, True)
+    assert olga.post("/v1/sql/sessions", json={}).status_code == 201
+    assert olga.post("/v1/sql/sessions", json={}).json()["code"] == "limit_exceeded"
