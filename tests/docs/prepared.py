@@ -36,7 +36,15 @@ main.clone("masked", transform=[MaskColumn("users", "email")], sync="forward")
 db.branch("masked").derive("loud", sql="SELECT id, upper(email) AS name FROM users")
 """
 
+_FILE = """
+from pathlib import Path
+
+rows = ["1,Oslo,5,a", "2,Bodø,7.5,", "42,Oslo,9,b"]
+Path("orders.csv").write_text("\\n".join(["id,city,amount,note", *rows]), encoding="utf-8")
+"""
+
 PREPARED = {
+    "cli.md": _FILE,
     "evolution.md": _SHOP,
     "graph-pictures.md": _SHOP + _TOTALS,
     "lineage.md": _SHOP + _TOTALS + _PEOPLE,

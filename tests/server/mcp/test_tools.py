@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,12 @@ WRITING = {
     *("start_work", "change", "change_rows", "undo", "catch_up"),
     *("request_merge", "comment_merge_request"),
 }
+
+
+def test_the_guide_names_every_tool() -> None:
+    page = (Path(__file__).parents[3] / "docs/how-to/agents.md").read_text(encoding="utf-8")
+    table = page.partition("| | tools |")[2].partition("\n\n")[0]
+    assert {*re.findall(r"`(\w+)`", table)} == READING | WRITING
 
 
 def test_tools_say_what_they_do(db: livingdb.Database) -> None:

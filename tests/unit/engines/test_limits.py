@@ -72,6 +72,8 @@ def test_time_of_queries(db: livingdb.Database) -> None:
         for query in (long, "SELECT id FROM t"):
             with pytest.raises(livingdb.LimitExceeded, match="too long"):
                 db.at("main").sql(query)
+            with pytest.raises(livingdb.LimitExceeded, match="too long"):
+                db.at("main").plan(query).first_rows(1)
         timer.join()
     assert len(db.at("main").sql("SELECT id FROM t")) == 120
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Interruption", "current_interruption", "interruptible"]
 
+_AGAIN_SECONDS = 0.05
+
 _current: ContextVar[Interruption | None] = ContextVar("livingdb_interruption", default=None)
 
 
@@ -39,8 +41,23 @@ class Interruption:
         """Stop what runs, and whatever begins from now on."""
         with self._lock:
             self._reason = self._reason or reason
+        self._insist()
+
+    def _insist(self) -> None:
+        """Interrupt what runs until nothing does: one that has not quite begun does not notice."""
+        with self._lock:
             for connection in self._running:
                 connection.interrupt()
+            if not self._running:
+                return
+        again = threading.Timer(_AGAIN_SECONDS, self._insist)
+        again.daemon = True
+        again.start()
+
+    def end(self) -> None:
+        """Leave alone what runs: nobody is to stop it any more."""
+        with self._lock:
+            self._running.clear()
 
     def check(self) -> None:
         """`LimitExceeded` if it was stopped."""
@@ -74,3 +91,4 @@ def interruptible(by: Interruption | None = None) -> Iterator[Interruption]:
         yield made
     finally:
         _current.reset(token)
+        made.end()

@@ -141,7 +141,10 @@ class Session:
             self._count += 1
         if not isinstance(source, pa.Table):
             self._scanned.append(source)
-        self._connection.register(name, source)
+        try:
+            self._connection.register(name, source)
+        except Exception as error:
+            raise self._cause(error) from None
         return name
 
     def prepare_sql(self, request: Request) -> str:
@@ -263,13 +266,9 @@ class EmbeddedEngine:
 
     def stream(self, request: Request) -> RowStream:
         """The rows the query gives, as they come."""
-        session = Session().__enter__()  # which ends with the rows
-        try:
-            with _hinted_columns(request):
-                found = session.stream(request)
-        except BaseException:
-            session.close()
-            raise
+        with ExitStack() as ended, _hinted_columns(request):
+            found = ended.enter_context(Session()).stream(request)
+            ended.pop_all()  # it ends with the rows
         known = request.portable
         if not isinstance(known, PortableQuery):
             return found
