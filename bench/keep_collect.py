@@ -6,9 +6,11 @@ thinned history can weigh is taken to be a database that was only ever given wha
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,20 +25,27 @@ ROWS = 1_000_000
 BRANCHES = (100, 1_000, 10_000)
 EACH = 10
 """Snapshots of a branch."""
+BESIDE = (1_000, 20_000)
+BESIDE_BRANCHES, BESIDE_ROWS = 1_000, 100_000
 HISTORY, KEPT_EVERY, COMMIT_ROWS = 1_000, 50, 200
+KEPT = "BENCH_DATABASES"
+"""The environment may name a folder under this: histories are built there, once and for all."""
 
 
 def run(sizes: tuple[int, ...] = BRANCHES) -> Iterator[Result]:
-    """The figures at each number of branches, and of one thinned history."""
+    """The figures at each number of branches, beside what is kept, and of a thinned history."""
     for branches in sizes:
-        home = Path(tempfile.mkdtemp(prefix="bench-keep-"))
-        try:
-            yield from _measure_branches(home, branches)
-        finally:
-            shutil.rmtree(home, ignore_errors=True)
+        yield from _measure_branches(branches)
+    yield _measure_beside()
+    with _folder() as home:
+        yield _measure_thinned(home)
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
     home = Path(tempfile.mkdtemp(prefix="bench-keep-"))
     try:
-        yield _measure_thinned(home)
+        yield home
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -51,22 +60,54 @@ def _shop(path: Path, rows: int) -> Database:
     return db
 
 
-def _measure_branches(home: Path, branches: int) -> Iterator[Result]:
-    with _shop(home / "db", ROWS) as db:
+def build(path: Path, rows: int, branches: int, beside: int = 0) -> None:
+    """A history of dropped branches, beside snapshots that are kept; it goes on where it ended."""
+    is_there = path.exists()
+    with livingdb.open(path, engine="embedded") if is_there else _shop(path, rows) as db:
         main = db.branch("main")
-        for number in range(branches):
-            agent = main.clone(f"agent/{number}")
+        done = len(main.log()) - 3  # without those of an empty database, its table and first rows
+        for number in range(done, beside):
+            main.upsert("t", {"id": [number * 31 % rows], "a": [number], "b": [0.25]})
+        there = {branch.name for branch in db.branches()}
+        for number in range(len(db._graph.catalog.dropped_branches.all()), branches):
+            name = f"agent/{number}"
+            agent = db.branch(name) if name in there else main.clone(name)
             for step in range(EACH):
-                agent.upsert("t", {"id": [number * 7919 + step], "a": [number], "b": [0.5]})
-            db.drop_branch(agent.name)
+                row = {"id": [(number * 7919 + step) % rows], "a": [number], "b": [0.5]}
+                agent.upsert("t", row)
+            db.drop_branch(name)
+
+
+def _collected(rows: int, branches: int, beside: int = 0) -> tuple[float, int, int]:
+    """Seconds of CPU, and bytes before and after, of collecting all branches of a history."""
+    with _folder() as home:
+        kept = Path(os.environ.get(KEPT, home / "built"))
+        built = kept / f"{branches}-of-{rows}-beside-{beside}"
+        build(built, rows, branches, beside)
+        shutil.copytree(built, home / "db")
         agents = Retention(days=0, dropped_days=0)
         policy = Retention(branches={"agent/*": agents}, grace_seconds=0)
-        before = db.storage().bytes
-        seconds = cpu_seconds(lambda: db.collect_garbage(policy))
-        after = db.storage().bytes
+        with livingdb.open(home / "db", engine="embedded") as db:
+            before = db.storage().bytes
+            seconds = cpu_seconds(lambda: db.collect_garbage(policy))
+            return seconds, before, db.storage().bytes
+
+
+def _measure_branches(branches: int) -> Iterator[Result]:
+    seconds, before, after = _collected(ROWS, branches)
     what = f"{branches:,} dropped branches of {EACH} snapshots over {ROWS:,} rows"
-    yield Result(SUITE, f"collect {what}, CPU time", seconds, "s")
+    bound = max(1.0, branches / 1_000)
+    yield Result(SUITE, f"collect {what}, CPU time", seconds, "s", bound=bound)
     yield Result(SUITE, f"bytes after it: {what}", after / 1e6, "MB", "before", before / 1e6, 1.0)
+
+
+def _measure_beside() -> Result:
+    """The same branches beside few and many snapshots that stay."""
+    few, many = (_collected(BESIDE_ROWS, BESIDE_BRANCHES, beside)[0] for beside in BESIDE)
+    name = f"collect {BESIDE_BRANCHES:,} dropped branches beside {BESIDE[1]:,} kept snapshots"
+    each = 1e6 * (many - few) / (BESIDE[1] - BESIDE[0])
+    told = f"{each:.0f} µs for each one that is kept"
+    return Result(SUITE, f"{name}, CPU time", many, "s", f"{BESIDE[0]:,}", few, note=told)
 
 
 def _commit(db: Database, step: int) -> None:

@@ -80,6 +80,7 @@ _GET = PreparedStatement(
     .outerjoin(_run, _of_version)
     .where(_version.c.address == bindparam("address"))
 )
+_ADDRESSES = PreparedStatement(select(_version.c.address))
 _RUNS = PreparedStatement(_runs.every)
 _ALL = PreparedStatement(_rows.every)
 _GET_MANY = select(_version).where(_version.c.address.in_(bindparam("wanted", expanding=True)))
@@ -165,7 +166,7 @@ class VersionRows:
 
     def addresses(self) -> set[Address]:
         """The addresses of all versions, as they stand there."""
-        return {Address(a) for (a,) in self._queries.all(select(_version.c.address))}
+        return {Address(a) for (a,) in self._queries.run_prepared(_ADDRESSES, {})}
 
     def all(self) -> list[VersionRow]:
         """Every version."""

@@ -43,30 +43,40 @@ _PLACE = struct.Struct("<H")
 _NAMED = b"\x01"
 _ADDRESS_TEXT = re.compile(rb"[0-9a-f]{64}")
 _NAME = re.compile(_NAMED + rb"(..)", re.DOTALL)
-_CONTROL = re.compile(rb"[\x00-\x1f]")
+_CONTROL = bytes(range(0x20))
 
 
 def fits_block(payload: bytes) -> bool:
     """Whether a record can be in a block: it is small, and text without control characters."""
-    return len(payload) <= _RECORD_BYTES_LIMIT and _CONTROL.search(payload) is None
+    if len(payload) > _RECORD_BYTES_LIMIT:
+        return False
+    return len(payload.translate(None, _CONTROL)) == len(payload)
 
 
 def in_reference_order(payloads: Mapping[Address, bytes]) -> list[Address]:
     """Records so that each comes after those of them that it names, as far as that can be."""
     by_text = {address.hex().encode(): address for address in payloads}
+
+    def named_in(address: Address) -> Iterator[Address]:
+        texts = _ADDRESS_TEXT.findall(payloads[address])
+        return iter([by_text[text] for text in texts if text in by_text])
+
     order: list[Address] = []
     seen: set[Address] = set()
     for first in payloads:
-        stack = [(first, False)]
+        if first in seen:
+            continue
+        seen.add(first)
+        stack = [(first, named_in(first))]
         while stack:
-            address, is_ready = stack.pop()
-            if is_ready:
+            address, named = stack[-1]
+            other = next((each for each in named if each not in seen), None)
+            if other is None:
                 order.append(address)
-            elif address not in seen:
-                seen.add(address)
-                stack.append((address, True))
-                named = (by_text.get(text) for text in _ADDRESS_TEXT.findall(payloads[address]))
-                stack += [(other, False) for other in named if other is not None]
+                stack.pop()
+            else:
+                seen.add(other)
+                stack.append((other, named_in(other)))
     return order
 
 

@@ -24,6 +24,7 @@ from livingdb.chunks.chunk import (
     references,
 )
 from livingdb.chunks.memory import MemoryStore
+from livingdb.chunks.pack import Pack
 from livingdb.chunks.pack_store import PackStore
 from livingdb.chunks.repack import RepackReport, repack
 from livingdb.chunks.repack_packs import PackSwap, repack_packs
@@ -400,3 +401,30 @@ def test_every_chunk_is_given_once() -> None:
     repack(pairs, MemoryStore(chunks).get, lambda chunk: given.append(chunk.address))
     assert len(given) == len(set(given))
     assert {chunk.address for chunk in chunks} <= set(given)
+
+
+def test_many_chunks_in_order(tmp_path: Path) -> None:
+    """What is read in the order of packs is what is read one by one, and leans on the same."""
+    store = PackStore(LocalFiles(tmp_path))
+    older = versions()
+    records = [encode_record(b'{"number":%d}' % number) for number in range(200)]
+    chunks = [*deltas(), *older, *records]
+    store.put(chunks)
+    repack_packs(store, store.names, older=in_turn(older))
+    late = encode_record(b'{"number":-1}')
+    store.put([late])
+    addresses = [chunk.address for chunk in (*chunks, late)]
+    found = dict(store.read_in_order([*addresses, *addresses[:9]]))
+    assert {a: bytes(body[:]) for a, body in found.items()} == {
+        address: bytes(store.get(address)[:]) for address in addresses
+    }
+    leant_on = {c for a in addresses for c in references(Chunk(a, store.get(a)))}
+    assert store.references(addresses) == leant_on
+    assert {chunk.address for chunk in older} & leant_on
+    for name in store.names:
+        pack = Pack((tmp_path / "packs" / name).read_bytes())
+        assert pack.sizes() == {a: pack.stored_bytes(a) for a in pack.addresses()}
+    assert store.read_back_blocks() == {record.address for record in records}
+    nowhere = digest(b"nowhere")
+    with pytest.raises(Corruption, match="missing"):
+        list(store.read_in_order([addresses[0], nowhere]))

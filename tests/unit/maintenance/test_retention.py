@@ -19,6 +19,7 @@ from tests.clock import NOON, Clock, stopped
 import livingdb
 from livingdb import Database, Forgotten, InvalidData, Retention
 from livingdb.evolution import AddColumn, SplitTable
+from livingdb.graph.storage.drain_journal import drain_journal
 from livingdb.maintenance.retention.collect import collect_garbage
 from livingdb.maintenance.retention.keepers import FOLLOWERS, KEEPERS
 
@@ -385,3 +386,56 @@ def test_what_was_forgotten_is_made_again_under_another_address(tmp_path: Path) 
         db.collect_garbage(Retention(snapshots=1, grace_seconds=0, dropped_days=0))
         assert len(again.table("t")) == 2050
         assert db.check().problems == []
+
+
+def test_maps_of_many_tables_stay(tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "x.ldb", engine="embedded") as db:
+        main = db.branch("main")
+        for number in range(12):
+            main.create_table(f"t{number}", {"id": "bigint"}, key="id")
+        agent = main.clone("agent")
+        for number in range(12):
+            agent.insert(f"t{number}", {"id": [1]})
+        shared = {db._graph.record(s._row.address).map.shared for s in db.snapshots()}
+        assert len(shared - {None}) > 1
+        db.drop_branch("agent")
+        assert db.collect_garbage(NEWEST).snapshots
+        assert all(db._graph.store.contains([address for address in shared if address]))
+        assert db.check().problems == []
+
+
+def test_files_stay_while_a_lease_may_read_them(whole: Path, tmp_path: Path) -> None:
+    """Whoever has a lease may have been told by name which packs to read."""
+    shutil.copytree(whole, tmp_path / "db")
+    with livingdb.open(tmp_path / "db", author="ann", engine="embedded") as db:
+        graph, main = db._graph, db.branch("main")
+        db.compact()
+        named = set(graph.catalog.packs.names())
+        lease = graph.leases.grant(main.head._row.sequence, "a reader", HOUR)
+        for step in range(9):
+            main.upsert("t", {"id": [step], "v": [f"later {step}"]})
+            drain_journal(graph.store)  # which joins small packs in the end
+            named |= set(graph.catalog.packs.names())
+        db.collect_garbage(NEWEST)
+        folder = tmp_path / "db" / "packs"
+        assert {path.name for path in folder.iterdir()} >= named
+        graph.leases.renew([lease.id], 2 * HOUR)
+        (known,) = graph.leases.current()
+        assert (known.id, known.began) == (lease.id, lease.began)
+        assert known.until > lease.until
+        graph.leases.drop([lease.id])
+        graph.sweep()
+        assert {path.name for path in folder.iterdir()} == set(graph.catalog.packs.names())
+        assert db.check().problems == []
+
+
+def test_a_lease_is_not_granted_on_what_went(db: Database, clock: Clock) -> None:
+    first, head = db.at("main~5")._row, db.branch("main").head._row
+    collect(db, clock, NEWEST)
+    leases = db._graph.leases
+    with pytest.raises(Forgotten):
+        leases.grant(first.sequence, "a reader", HOUR)
+    leases.grant(head.sequence, "one that ran out", -1.0)
+    assert leases.current() == []
+    leases.grant(head.sequence, "another", HOUR)
+    assert [lease.holder for lease in db._graph.catalog.leases.all()] == ["another"]

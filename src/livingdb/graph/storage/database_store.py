@@ -119,7 +119,8 @@ class DatabaseStore:
         return found
 
     def _split(self, addresses: Iterable[Address]) -> tuple[list[Address], list[Address]]:
-        """Those of the addresses that packs have, and all others."""
+        """Those of the addresses that are read from packs, and all others."""
+        staged = self._staged
         wanted = list(dict.fromkeys(addresses))
         if not wanted:
             return [], []
@@ -127,6 +128,8 @@ class DatabaseStore:
         rest: list[Address] = []
         for address, is_there in zip(wanted, self.packs.contains(wanted).tolist(), strict=True):
             is_packed = is_there and address not in self.redacted
+            if is_packed and staged:  # which may be about to redact it
+                is_packed = all(each.find(address) is None for each in staged)
             (packed if is_packed else rest).append(address)
         return packed, rest
 

@@ -75,6 +75,7 @@ class _Marker:
         self.touches = made.history.touches
         self.rows = made.history.versions
         self.trees = made.history.trees
+        self.roots: dict[Address, Address] = {}
 
     def run(self) -> None:
         made, history = self.made, self.history
@@ -141,10 +142,18 @@ class _Marker:
 
     def _root(self, version: Address) -> Address:
         """The nearest version with a tree, or that is no change, itself included."""
-        row = self.rows[version]
-        while row.address not in self.trees and row.base is not None:
-            row = self.rows[row.base]
-        return row.address
+        passed: list[Address] = []
+        at = version
+        while at not in self.roots:
+            passed.append(at)
+            base = self.rows[at].base
+            if base is None or at in self.trees:
+                self.roots[at] = at
+            else:
+                at = base
+        root = self.roots[at]
+        self.roots.update(dict.fromkeys(passed, root))
+        return root
 
     def _indexes(self, staying: set[Address]) -> set[Address]:
         """The indexes of unique constraints over versions that stay."""
