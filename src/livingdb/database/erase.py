@@ -44,6 +44,7 @@ __all__ = ["erase"]
 
 _AGGREGATES = ("keep", "recompute")
 _REFERRED = "they refer to rows that others may refer to, too"
+_APART = "rows of it that were taken apart from them stay"
 _UNKNOWN = "versions of it cannot be computed anew"
 _DERIVED = ("view", "clone", "masked clone", "model", "function")
 
@@ -234,11 +235,19 @@ class _Erasing:
     def _heads_in_step(self) -> dict[Address, str]:
         """The tables at the heads of branches that can be written, or that follow others at once.
 
-        What is hidden follows from what is not.
+        A hidden one is among them if it is in step both ways: other rows may make a row there.
         """
         graph, behind, found = self._graph, self._behind(), {}
+        syncs = [sync for sync in graph.catalog.syncs.all() if sync.is_active]
+        both = {
+            end
+            for sync in syncs
+            if sync.direction == "both"
+            for end in (*sync.sources, sync.target)
+        }
         for branch in graph.branches.followed():
-            if not is_hidden(branch.name) and branch.name not in behind:
+            is_in_step = not is_hidden(branch.name) or branch.id in both
+            if is_in_step and branch.name not in behind:
                 for name, address in graph.tables(graph.snapshots.at(branch.head)).items():
                     found[address] = f"branch {branch.name}, table {name}"
         return found
@@ -294,7 +303,7 @@ class _Erasing:
             tuple(_places(found)),
             (
                 *self._kept(found),
-                *(f"table {name}: {_REFERRED}" for name in told.shared),
+                *(f"table {name}: {_APART}" for name in told.shared),
                 *(f"view {name}: {_UNKNOWN}" for name in told.unknown),
             ),
             tuple(_copies(self._graph, found)),

@@ -10,7 +10,7 @@ from tests.unit.maintenance.canary import places_of
 
 import livingdb
 from livingdb import Database, Layout, Retention
-from livingdb.evolution import MaskColumn, Normalize, RenameColumn
+from livingdb.evolution import Decompose, MaskColumn, Normalize, RenameColumn
 
 CANARY = "zebra-canary"
 KEY = 42
@@ -117,6 +117,29 @@ def test_rows_of_a_lookup_table_stay_and_are_named(db: Database) -> None:
     assert db.check(deep=True).problems == []
     assert places_of(db._graph, CANARY) == []
     assert db.erase("people", [KEY], reason="asked again").versions == 0
+    db.close()
+
+
+@pytest.mark.parametrize("keep", [None, "old"])
+def test_the_other_part_of_a_table_that_was_cut(db: Database, keep: str | None) -> None:
+    """It stays, unless a hidden branch in step has both as one row: it is to be erased first."""
+    main = db.branch("main")
+    main.upsert("people", people(CANARY, KEY, KEY + 1))
+    change = Decompose("people", {"named": ["name"], "placed": ["city"]})
+    main.evolve(change, keep=keep, sync="both" if keep else "none")
+    main.derive("seen", "SELECT id, city FROM placed", when="immediate")
+    if keep:
+        db.merge("main", into=keep)
+        with pytest.raises(livingdb.RuleViolation, match="erase those first"):
+            db.erase("named", [KEY], reason="asked")
+        db.erase("placed", [KEY], reason="asked")
+    told = db.erase("named", [KEY], reason="asked")
+    assert any("placed" in line for line in told.kept) == (keep is None)
+    assert (main.table("placed").get(KEY) is None) == (keep is not None)
+    assert main.table("named").get(KEY) is None
+    assert len(main.table("placed")) == (99 if keep else 100)
+    assert db.check(deep=True).problems == []
+    assert places_of(db._graph, CANARY) == []
     db.close()
 
 

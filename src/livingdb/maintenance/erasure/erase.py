@@ -75,7 +75,7 @@ class Erased:
     lost: frozenset[Address] = frozenset()
     """Those of them that do, or are computed of such when they are read."""
     shared: tuple[str, ...] = ()
-    """Lookup tables with rows that only those referred to which went: they stay."""
+    """Tables with rows that were taken apart from those which went: they stay."""
     waiting: tuple[str, ...] = ()
     """Files that somebody still reads, and what else has to be cleared later."""
 

@@ -1,8 +1,9 @@
-"""Lookup tables that rows which go were taken apart into: theirs stay, as others refer to them.
+"""Tables that rows which go were taken apart into, and that nobody erases from: their rows stay.
 
-Such a table begins as what a schema change makes of the rows, and would lose what only they gave it
-when they go.  It gets the rows that it has as rows of its own instead, so that nothing which was
-built upon it, at any head or in any copy, is other than it was.
+These are lookup tables, to whose rows others refer as well, and parts of a table that was cut.
+They begin as what a schema change makes of the rows, and would lose what only those gave them.
+They get the rows that they have as rows of their own instead, so that nothing which was built upon
+them, at any head or in any copy, is other than it was.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import replace
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.store import StoredChunk
+from livingdb.evolution.changes.decompose import Decompose
 from livingdb.evolution.changes.normalize import Normalize
 from livingdb.evolution.changes.several_changes import SeveralChanges
 from livingdb.evolution.lens_evaluator import KIND
@@ -30,7 +32,7 @@ __all__ = ["keep_shared_rows", "shared_roots"]
 def shared_roots(
     graph: Graph, versions: Mapping[Address, Version], found: RedactedVersions, sink: Sink
 ) -> dict[Address, Address]:
-    """The lookup tables that are made of versions which lose rows, and the trees of what they are.
+    """The tables that are cut from versions which lose rows, and the trees of what they are.
 
     `versions` are all there are; the trees go to the sink.  Tables that lose rows themselves are
     none of them.
@@ -40,7 +42,7 @@ def shared_roots(
         if version.base is not None or version.origin in found.lines:
             continue
         recipe = graph.versions.recipe(version)
-        if _is_lookup(recipe) and not found.held.isdisjoint(recipe_inputs(recipe)):
+        if _is_part(recipe) and not found.held.isdisjoint(recipe_inputs(recipe)):
             roots[address] = _root(graph, version, sink)
     return roots
 
@@ -48,7 +50,7 @@ def shared_roots(
 def keep_shared_rows(
     graph: Graph, roots: Mapping[Address, Address], found: RedactedVersions
 ) -> set[str]:
-    """Give lookup tables the rows they had, where they would have others; what they are called.
+    """Give such tables the rows they had, where they would have others; what they are called.
 
     The database is read as it is going to be.
     """
@@ -73,13 +75,17 @@ def _root(graph: Graph, version: Version, sink: Sink) -> Address:
     return versions.root_of(versions.rows(version), versions.forest(version), sink)
 
 
-def _is_lookup(recipe: Recipe) -> bool:
-    """Whether it makes the table that others refer to, of what was in their rows."""
+def _is_part(recipe: Recipe) -> bool:
+    """Whether it makes a table of what was in the rows of another, beside what they are now."""
     if not isinstance(recipe, Derived) or recipe.kind != KIND:
         return False
-    change = SchemaChange.from_json(recipe.data["change"])
-    parts = change.parts if isinstance(change, SeveralChanges) else [change]
-    return any(isinstance(one, Normalize) and one.into == recipe.data["part"] for one in parts)
+    change, part = SchemaChange.from_json(recipe.data["change"]), recipe.data["part"]
+    changes = change.parts if isinstance(change, SeveralChanges) else [change]
+    return any(
+        (isinstance(one, Normalize) and one.into == part)
+        or (isinstance(one, Decompose) and part in one.into)
+        for one in changes
+    )
 
 
 def _let_go(_chunk: StoredChunk) -> None:
