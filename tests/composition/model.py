@@ -291,15 +291,15 @@ class Erased:
     key: Key
     kept: tuple[str, ...]
 
-    def rest(self, table: Table) -> tuple[Row, ...] | None:
-        """The rows of a table without it; None if nobody can tell which those are."""
+    def rest(self, table: Table) -> Table | None:
+        """A table without it; None if nobody can tell which rows those are."""
         if table.id != self.table:
-            return table.rows
-        known = {column.id: place for place, column in enumerate(table.columns)}
-        if table.key != self.ids:
+            return table
+        if table.key != self.ids or any(table.column(one).mask for one in self.ids):
             return None
-        places = [known[one] for one in self.ids]
-        return tuple(row for row in table.rows if tuple(row[at] for at in places) != self.key)
+        rows = table.by_key()
+        rows.pop(self.key, None)
+        return table.with_rows(rows.values())
 
 
 @dataclass

@@ -158,3 +158,21 @@ def test_views_of_a_branch_that_was_made_of_a_view(db: Database) -> None:
     assert db.check(deep=True).problems == []
     assert places_of(db._graph, CANARY) == []
     db.close()
+
+
+@pytest.mark.parametrize("materialize", ["lazy", "none", "where n >= 2"])
+def test_what_is_computed_when_it_is_read_is_computed_anew(db: Database, materialize: str) -> None:
+    """Nobody remembers an answer of before, neither here nor in the catalog."""
+    main = db.branch("main")
+    main.upsert("people", people(CANARY, KEY, KEY + 1))
+    query = "SELECT name, count(*) AS n FROM people GROUP BY name"
+    main.derive("names", query, when="immediate", materialize=materialize)
+    before = db.branch("names").head
+    assert CANARY in before.table("names").to_arrow()["name"].to_pylist()
+    db.upkeep(seconds=60)
+    db.erase("people", [KEY], reason="asked", aggregates="recompute")
+    assert CANARY not in before.table("names").to_arrow()["name"].to_pylist()
+    assert len(before.table("names")) == 99
+    assert db.check(deep=True).problems == []
+    assert places_of(db._graph, CANARY) == []
+    db.close()

@@ -192,6 +192,7 @@ class _Plan:
         catalog = self.graph.catalog
         followed = {version.address for some in self._known.values() for version in some}
         shown = {self.versions[a].origin for a in self._views.versions() if a in self.versions}
+        shown -= self._readers.computed  # the trees of which are cached answers, too
         followed |= {a for a, version in self.versions.items() if version.origin in shown}
         reached = self._readers.made_of(followed)
         stale = sorted(reached - followed)

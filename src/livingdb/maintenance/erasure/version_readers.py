@@ -9,7 +9,7 @@ from livingdb.chunks.address import Address
 from livingdb.graph.graph import Graph
 from livingdb.maintenance.reach import recipe_inputs
 from livingdb.tables.index import Version
-from livingdb.tables.recipe import load_recipe
+from livingdb.tables.recipe import Derived, load_recipe
 
 __all__ = ["VersionReaders"]
 
@@ -22,19 +22,25 @@ class VersionReaders:
 
     changes: Readers
     answers: Readers
+    computed: frozenset[Address]
+    """The versions that are answers over others."""
 
     @classmethod
     def of(cls, graph: Graph, versions: Mapping[Address, Version]) -> VersionReaders:
         """Those among versions, which are all there are."""
         changes: Readers = {}
         answers: Readers = {}
+        computed = set()
         for address, version in versions.items():
             if version.base is not None:
                 changes.setdefault(version.base, []).append(address)
                 continue
-            for read in recipe_inputs(load_recipe(graph.store, address)):
+            recipe = load_recipe(graph.store, address)
+            if isinstance(recipe, Derived):
+                computed.add(address)
+            for read in recipe_inputs(recipe):
                 answers.setdefault(read, []).append(address)
-        return cls(changes, answers)
+        return cls(changes, answers, frozenset(computed))
 
     def made_of(self, sources: Collection[Address]) -> set[Address]:
         """Versions, and whatever is made of them, to the end."""
