@@ -31,6 +31,7 @@ __all__ = [
     "DropBranch",
     "Merge",
     "RenameBranch",
+    "RequestMerge",
     "Reset",
     "Revert",
     "Tag",
@@ -224,6 +225,31 @@ class Merge(Step):
             )
             taken[name] = replace(table, columns=tuple(columns))
         return {**ours, **taken}
+
+
+@dataclass(frozen=True)
+class RequestMerge(Merge):
+    """A merge that somebody asks for, another approves, and is done as one of its own."""
+
+    def expected(self, model: Model) -> Expected:
+        found = super().expected(model)
+        is_nothing = found.what == "done" and model.heads[self.source] in model.ancestors(
+            model.heads[self.into]
+        )
+        return refused(RuleViolation) if is_nothing else found
+
+    def call(self, db: livingdb.Database) -> Any:
+        request = db.request_merge(self.source, into=self.into, title="asked", author="ann")
+        request.approve(by="bob")
+        try:
+            made = request.merge(on_conflict=self.policy)
+        except LivingDBError:
+            assert request.state == "open"
+            request.close()
+            raise
+        assert (request.state, request.snapshot) == ("merged", made)
+        assert made.edge.details["request"]["approved_by"] == ["bob"]
+        return made
 
 
 def _has_no_place(error: LivingDBError) -> bool:

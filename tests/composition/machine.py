@@ -18,8 +18,18 @@ from typing import Any
 import pyarrow as pa
 from tests.composition import laws
 from tests.composition.known import Known
-from tests.composition.model import Check, Column, Model, State, Sync, Table, canonical, shown
-from tests.composition.operations import drawn
+from tests.composition.model import (
+    Check,
+    Column,
+    Erased,
+    Model,
+    State,
+    Sync,
+    Table,
+    canonical,
+    shown,
+)
+from tests.composition.operations import WEIGHTS, drawn
 from tests.composition.queries import BoundQuery
 from tests.composition.schema_model import MASK_KEY, MASK_VARIABLE
 from tests.composition.step import Outcome, Step
@@ -365,10 +375,36 @@ class World:
                 continue
             self.fail("forgotten", f"{snapshot.id[:12]} has rows in {name}, and was forgotten")
 
+    def forget_erased(self, erased: Erased) -> None:
+        """Read all of history again: it is as it was but for a row, and for what was made of it."""
+        for sync in self.model.syncs.values():
+            sync.is_past_kept |= any(sync.target in line for line in erased.kept)
+        for snapshot, state in self.model.history.items():
+            if snapshot not in self.model.forgotten:
+                found = self._read(self.db.at(f"id:{snapshot}"))
+                self.model.history[snapshot] = self._without(erased, snapshot, state, found)
+        for name, head in self.model.heads.items():
+            self.model.branches[name] = self.model.history[head]
+
+    def _without(
+        self, erased: Erased, snapshot: str, state: State, found: State
+    ) -> dict[str, Table]:
+        """What a snapshot shows now, with what is known of it."""
+        if {n: t.names for n, t in found.items()} != {n: t.names for n, t in state.items()}:
+            self.fail("erased", f"{snapshot[:12]}: {difference(found, state)}")
+        made = {}
+        for name, table in state.items():
+            rows = found[name].rows
+            rest = erased.rest(table) if {table.id, erased.table} <= START.keys() else None
+            if rest is not None and _own_values(rest) != _own_values(replace(table, rows=rows)):
+                self.fail("erased", f"{snapshot[:12]}: {name} has {rows} instead of {rest.rows}")
+            made[name] = replace(table, rows=rows)
+        return made
+
     def compare_derived(self, branch: str, snapshot: str) -> None:
         """The versions of views made from a snapshot are their queries of then over it."""
         for sync in self.model.syncs.values():
-            if sync.kind != "view" or sync.sources != (branch,):
+            if sync.kind != "view" or sync.sources != (branch,) or sync.is_past_kept:
                 continue
             definition = laws.definition_at(self, sync, snapshot)
             assert isinstance(definition, BoundQuery)
@@ -422,6 +458,12 @@ class World:
     def _short(self, sync: Sync) -> str:
         what = "view" if sync.kind == "view" else "lens"
         return f"{sync.when} {what}"
+
+
+def _own_values(table: Table) -> list[dict[str, Any]]:
+    """The rows in the columns that a table began with: others may be looked up elsewhere."""
+    names = [column.name for column in table.columns if column.id.startswith(f"{table.id}.")]
+    return [{name: row[name] for name in names} for row in table.dicts()]
 
 
 def identified(
@@ -548,7 +590,12 @@ def run(program: Program, known: Sequence[Known] = ()) -> World:
     return world
 
 
-def random_program(random: Random, length: int, known: Sequence[Known] = ()) -> World:
+def random_program(
+    random: Random,
+    length: int,
+    known: Sequence[Known] = (),
+    weights: Mapping[type[Step], int] = WEIGHTS,
+) -> World:
     """Draw steps and run them, so many; `Failure` if a law does not hold.
 
     A program that meets a known failure after which nothing can be told ends there.
@@ -556,7 +603,7 @@ def random_program(random: Random, length: int, known: Sequence[Known] = ()) -> 
     world = World(known)
     try:
         for _ in range(length):
-            step = drawn(world.model, random)
+            step = drawn(world.model, random, weights)
             if step is not None:
                 world.do(step)
         world.finish()

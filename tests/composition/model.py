@@ -15,6 +15,7 @@ from typing import Any
 __all__ = [
     "Column",
     "Conflict",
+    "Erased",
     "Model",
     "State",
     "Sync",
@@ -258,6 +259,8 @@ class Sync:
     """The snapshot that its first version was made from, if nothing else could be its first."""
     defined: dict[str, Any] = field(default_factory=dict)
     """Its definitions by the versions that they began with; the first of several by no version."""
+    is_past_kept: bool = False
+    """Whether versions of it may tell of rows that were erased."""
 
     @property
     def name(self) -> str:
@@ -279,6 +282,26 @@ class Sync:
         return self.direction != "both" and self.state != "detached"
 
 
+@dataclass(frozen=True)
+class Erased:
+    """A row that was erased: its table, the ids and values of its key, and what stayed of it."""
+
+    table: str
+    ids: tuple[str, ...]
+    key: Key
+    kept: tuple[str, ...]
+
+    def rest(self, table: Table) -> Table | None:
+        """A table without it; None if nobody can tell which rows those are."""
+        if table.id != self.table:
+            return table
+        if table.key != self.ids or any(table.column(one).mask for one in self.ids):
+            return None
+        rows = table.by_key()
+        rows.pop(self.key, None)
+        return table.with_rows(rows.values())
+
+
 @dataclass
 class Model:
     """Everything there is."""
@@ -294,6 +317,8 @@ class Model:
     """Every snapshot that has been a head."""
     forgotten: set[str] = field(default_factory=set)
     """The snapshots whose rows retention took."""
+    erased: Erased | None = None
+    """The row that the last step erased."""
     parents: dict[str, tuple[str, ...]] = field(default_factory=dict)
     edges: dict[str, str] = field(default_factory=dict)
     syncs: dict[str, Sync] = field(default_factory=dict)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 
+from tests.composition.erase_operations import Erase
 from tests.composition.graph_operations import (
     ApplyDiff,
     CherryPick,
@@ -11,6 +13,7 @@ from tests.composition.graph_operations import (
     DropBranch,
     Merge,
     RenameBranch,
+    RequestMerge,
     Reset,
     Revert,
     Tag,
@@ -45,7 +48,7 @@ from tests.composition.view_operations import (
     Twin,
 )
 
-__all__ = ["WEIGHTS", "drawn"]
+__all__ = ["WEIGHTS", "WITH_ERASURE", "drawn"]
 
 WEIGHTS: dict[type[Step], int] = {
     Write: 16,
@@ -89,11 +92,15 @@ WEIGHTS: dict[type[Step], int] = {
 }
 
 
-def drawn(model: Model, random: Random) -> Step | None:
+WITH_ERASURE: dict[type[Step], int] = {**WEIGHTS, Erase: 6, RequestMerge: 4}
+"""The same, with rows that are erased and merges that are asked for."""
+
+
+def drawn(model: Model, random: Random, weights: Mapping[type[Step], int] = WEIGHTS) -> Step | None:
     """A step that suits the model; None if none was found."""
-    kinds = list(WEIGHTS)
+    kinds = list(weights)
     for _ in range(5):
-        kind = random.choices(kinds, list(WEIGHTS.values()))[0]
+        kind = random.choices(kinds, list(weights.values()))[0]
         step = kind.draw(model, random)
         if step is not None:
             return step

@@ -32,6 +32,8 @@ class Scenario:
     changes_rows: bool = True
     forgets: bool = False
     """Whether the rows of snapshots that are no heads may go."""
+    check: Callable[[Database], object] = lambda db: None
+    """What else has to hold, whenever it was interrupted."""
 
 
 def contents(db: Database) -> Contents:
@@ -93,6 +95,32 @@ def diverged(path: Path) -> None:
         dev.upsert("orders", orders(300, 50))
         dev.delete("orders", [10, 11])
         db.branch("main").upsert("orders", orders(20, 10, 9.0))
+
+
+def asked(path: Path) -> None:
+    """A merge that somebody asked for, and another approved; a branch follows its target."""
+    diverged(path)
+    with livingdb.open(path) as db:
+        change = AddColumn("orders", "vat", "double", default=0.0)
+        db.branch("main").clone("copy", transform=[change], sync="forward", when="immediate")
+        db.set_merge_rule("main", approvals=1)
+        db.request_merge("dev", into="main", title="asked", author="ann").approve(by="bob")
+
+
+def merge_request(db: Database) -> None:
+    db.merge_requests()[0].merge(by="bob")
+
+
+def check_request(db: Database) -> None:
+    """It is open and nothing is merged, or it is merged, and so is written down."""
+    (request,) = db.merge_requests()
+    head = db.branch("main").head
+    is_merged = head.edge.kind == "merge"
+    assert request.state == ("merged" if is_merged else "open")
+    assert request.snapshot == (head if is_merged else None)
+    assert [note.kind for note in request.notes] == ["approve", "merge"][: 1 + is_merged]
+    assert (db.branch("main").table("orders").get(349) is not None) == is_merged
+    assert ("request" in head.edge.details) == is_merged
 
 
 def packed(path: Path) -> None:
@@ -196,6 +224,7 @@ SCENARIOS = {
     "compact": Scenario(packed, opened(lambda db: db.compact()), changes_rows=False),
     "collect": Scenario(left, opened(collect), changes_rows=False, forgets=True),
     "merge": Scenario(diverged, opened(lambda db: db.merge("dev", into="main"))),
+    "merge request": Scenario(asked, opened(merge_request), check=check_request),
     "clone": Scenario(shop, opened(lambda db: db.branch("main").clone("dev"))),
     "rename": Scenario(diverged, opened(lambda db: db.rename_branch("dev", "trial"))),
     "act": Scenario(team, opened(act)),

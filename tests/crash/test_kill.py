@@ -21,7 +21,7 @@ from livingdb import AlreadyExists, Database, Forgotten, NotFound
 DAY_SECONDS = 86_400
 SAMPLE = 1
 EXISTING = [name for name in SCENARIOS if name != "create"]
-SAMPLED = [name for name in EXISTING if name not in ("tag and commit", "upkeep")]
+SAMPLED = [name for name in EXISTING if name not in ("tag and commit", "upkeep", "merge")]
 
 
 class Trial:
@@ -56,6 +56,7 @@ class Trial:
                 found = contents(db)
                 assert found == self.after or (found == self.before and not outcome.acknowledged)
                 self.check_history(db)
+                SCENARIOS[self.name].check(db)
                 assert db.check().problems == []
             with livingdb.open(path) as db:
                 if SCENARIOS[self.name].forgets:
@@ -69,10 +70,10 @@ class Trial:
         shutil.rmtree(path)
 
     def check_history(self, db: Database) -> None:
-        """All that was committed before can be read, and there is at most one snapshot more."""
+        """All that was committed before can be read, and each branch has at most one more."""
         there = {snapshot.id for snapshot in db.snapshots()}
         assert set(self.history) <= there
-        assert len(there) <= len(self.history) + 1
+        assert len(there) <= len(self.history) + len(db.syncs()) + 1
         for address, expected in self.history.items():
             try:
                 assert tables(db.at(address)) == expected

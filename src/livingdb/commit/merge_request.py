@@ -137,7 +137,7 @@ class OpenRequest:
         }
         found = {} if judged is None else judged.details()
         last = replace(last, details={**last.details, **found, "request": record})
-        merged = _MergedRequest(self.row, self.by, theirs.address.hex())
+        merged = _MergedRequest(self.row, self.by, theirs.address.hex(), len(before))
         return replace(proposal, snapshots=[*before, last], changes=[*proposal.changes, merged])
 
 
@@ -147,18 +147,22 @@ def _stops(judged: Judgement) -> bool:
 
 @dataclass(frozen=True)
 class _MergedRequest:
-    """A request that is merged by the last snapshot of the proposal."""
+    """A request that is merged by one of the snapshots that are stored, by its place among them.
+
+    Those that other branches make of it come after it.
+    """
 
     changed_syncs: ClassVar[Collection[SyncId]] = ()
     row: MergeRequestRow
     by: str
     head: str
+    place: int
 
     def store(
         self, catalog: Catalog, connection: Connection, made: Sequence[SnapshotRow], moment: int
     ) -> None:
         number, requests = self.row.number, catalog.merge_requests
-        if not requests.set_state(connection, number, OPEN, MERGED, made[-1].sequence):
+        if not requests.set_state(connection, number, OPEN, MERGED, made[self.place].sequence):
             found = requests.find(number, connection)
             raise ended_error(found or self.row)
         event = {"request": number, "time": moment, "kind": MERGE, "author": self.by}

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from livingdb.catalog import schema as tables
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.chunks.address import Address
+from livingdb.commit.sync_order import rank_syncs
 from livingdb.database.derive import derived_sync
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import InvalidData, LivingDBError, ReadOnlyBranch, RuleViolation
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 __all__ = ["erase"]
 
 _AGGREGATES = ("keep", "recompute")
+_REFERRED = "they refer to rows that others may refer to, too"
+_APART = "rows of it that were taken apart from them stay"
 _UNKNOWN = "versions of it cannot be computed anew"
 _DERIVED = ("view", "clone", "masked clone", "model", "function")
 
@@ -147,10 +151,19 @@ class _Erasing:
                 if view.what == "sql":
                     is_shown = item.how == "row" or self._is_kept(view)
                     views[item.name] = ReadingView(view, is_shown)
+        for view in self._views_in_order():
+            views.setdefault(view.name, ReadingView(view, self._is_kept(view)))
         named = {sync.target for sync in self._database.syncs()}
         for view in dropped_views(self._graph, named):
             views.setdefault(view.name, ReadingView(view, self._is_kept(view)))
         return list(views.values())
+
+    def _views_in_order(self) -> list[View]:
+        """All views of SQL, each after those that it reads: of a clone of one, too."""
+        syncs = self._graph.catalog.syncs.all()
+        ranks = rank_syncs(syncs)
+        rows = sorted((row for row in syncs if row.kind == KIND), key=lambda row: ranks[row.id])
+        return [view for row in rows if (view := View.from_json(row.spec)).what == "sql"]
 
     def _is_kept(self, view: View) -> bool:
         """Whether what a view shows stays: it tells of many rows, or cannot be computed anew."""
@@ -159,7 +172,7 @@ class _Erasing:
     def _kept(self, found: Sequence[LocatedRow]) -> list[str]:
         """What was made of the rows and stays as it is."""
         words = {"group": "they are part of groups", "read": "it was made of them"}
-        words["row"] = "they refer to rows that others may refer to, too"
+        words["row"] = _REFERRED
         anew = {each.view.name for each in self._reading_views(found) if not each.stages_only}
         kept = [item for item in found if not _is_own(item) and item.name not in anew]
         return sorted({f"{_place(item)}: {words[item.how]}" for item in kept})
@@ -222,11 +235,19 @@ class _Erasing:
     def _heads_in_step(self) -> dict[Address, str]:
         """The tables at the heads of branches that can be written, or that follow others at once.
 
-        What is hidden follows from what is not.
+        A hidden one is among them if it is in step both ways: other rows may make a row there.
         """
         graph, behind, found = self._graph, self._behind(), {}
+        syncs = [sync for sync in graph.catalog.syncs.all() if sync.is_active]
+        both = {
+            end
+            for sync in syncs
+            if sync.direction == "both"
+            for end in (*sync.sources, sync.target)
+        }
         for branch in graph.branches.followed():
-            if not is_hidden(branch.name) and branch.name not in behind:
+            is_in_step = not is_hidden(branch.name) or branch.id in both
+            if is_in_step and branch.name not in behind:
                 for name, address in graph.tables(graph.snapshots.at(branch.head)).items():
                     found[address] = f"branch {branch.name}, table {name}"
         return found
@@ -237,10 +258,17 @@ class _Erasing:
         for row in graph.catalog.syncs.all():
             if row.kind != KIND or not row.is_active:
                 continue
-            heads = graph.branches_by_ids(View.from_json(row.spec).branches).values()
-            read = [graph.snapshots.at(head.head) for head in heads if head.name in behind]
-            if any(told.held & set(graph.tables(snapshot).values()) for snapshot in read):
+            view = View.from_json(row.spec)
+            is_left = view.what != "sql" or self._is_kept(view)  # which nobody has computed anew
+            heads = graph.branches_by_ids(view.branches).values()
+            read = [head for head in heads if head.name in behind or is_left]
+            if any(self._has_lost(told, head, head.name in behind) for head in read):
                 self._database.refresh(row.spec["name"], full=True)
+
+    def _has_lost(self, told: Erased, branch: BranchRow, is_behind: bool) -> bool:
+        """Whether a table at the head of a branch has other rows than it had."""
+        tables = self._graph.tables(self._graph.snapshots.at(branch.head))
+        return not (told.held if is_behind else told.lost).isdisjoint(tables.values())
 
     def _mend_syncs(self) -> list[str]:
         """Make anew whatever is not what its sync promises now; what there is to say of it.
@@ -273,7 +301,11 @@ class _Erasing:
             told.trees,
             told.snapshots,
             tuple(_places(found)),
-            (*self._kept(found), *(f"view {name}: {_UNKNOWN}" for name in told.unknown)),
+            (
+                *self._kept(found),
+                *(f"table {name}: {_APART}" for name in told.shared),
+                *(f"view {name}: {_UNKNOWN}" for name in told.unknown),
+            ),
             tuple(_copies(self._graph, found)),
             told.waiting,
         )

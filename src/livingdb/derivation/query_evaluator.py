@@ -97,6 +97,10 @@ class QueryEvaluator:
                 self._rests.popitem(last=False)
         return rest
 
+    def forget_rows(self) -> None:
+        """Ask every query anew."""
+        self._rests.clear()
+
     def row_source(self, recipe: Derived, versions: Versions) -> None:
         """None: a query makes rows of its own."""
 

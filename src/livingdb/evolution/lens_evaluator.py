@@ -101,6 +101,9 @@ class LensEvaluator:
         lens, inputs = self.lens(recipe, versions), self.inputs(recipe, versions)
         return _mapped_rows(versions, lens, inputs, recipe.data["part"], recipe.to_chunk().address)
 
+    def forget_rows(self) -> None:
+        """Nothing is kept but lenses, which hold no rows."""
+
     def row_source(self, recipe: Derived, versions: Versions) -> RowSource | None:
         """The version whose rows are carried one by one, if all have their place."""
         part = recipe.data["part"]

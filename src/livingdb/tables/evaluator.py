@@ -35,3 +35,7 @@ class Evaluator(Protocol):
     def row_source(self, recipe: Derived, versions: Versions) -> RowSource | None:
         """The version whose rows it maps one by one; None if it makes them in another way."""
         ...
+
+    def forget_rows(self) -> None:
+        """Evaluate everything anew: rows of what was read before may have been erased."""
+        ...

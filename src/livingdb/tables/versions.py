@@ -364,6 +364,8 @@ class Versions:
         self._encoder = DeltaEncoder()
         self._origin_recipe.cache_clear()
         self.forget_projections()
+        for evaluator in self.evaluators.values():
+            evaluator.forget_rows()
 
     def tree_rows(self, version: Version) -> RowSet:
         """The rows of a version as a stored tree and the tail over it."""

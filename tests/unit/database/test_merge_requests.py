@@ -64,6 +64,15 @@ def test_a_merge_base(db):
     assert db.merge_base("apart", "main") == db.branch("main").head
 
 
+def test_the_merge_is_that_of_the_target_where_others_follow_it(db):
+    change = AddColumn("orders", "vat", "int", default=25)
+    db.branch("main").clone("copy", transform=[change], sync="forward", when="immediate")
+    request = db.request_merge("dev", into="main")
+    merged = request.merge()
+    assert db.branch("copy").table("orders").get(11) == {"id": 11, "city": "Bergen", "vat": 25}
+    assert request.snapshot == merged == db.branch("main").head
+
+
 def test_approvals_are_of_what_the_source_is_now_and_not_ones_own(db):
     db.set_merge_rule("main", approvals=1)
     assert db.merge_rule("main").approvals == 1

@@ -10,6 +10,7 @@ from tests.unit.maintenance.canary import places_of
 
 import livingdb
 from livingdb import Database, Layout, Retention
+from livingdb.evolution import Decompose, MaskColumn, Normalize, RenameColumn
 
 CANARY = "zebra-canary"
 KEY = 42
@@ -89,4 +90,89 @@ def test_trees_that_lie_in_another_layout(db: Database) -> None:
     db.erase("people", [KEY], reason="asked")
     check_erased(db, before)
     assert main.table("people").layout.target_rows == 8
+    db.close()
+
+
+def test_rows_of_a_lookup_table_stay_and_are_named(db: Database) -> None:
+    """What only the erased row referred to is at every head, and in every copy, as it was."""
+    main = db.branch("main")
+    main.update("people", [{"id": KEY, "name": CANARY, "city": "Vadsø"}])
+    main.evolve(Normalize("people", ["city"], "cities"))
+    main.derive("seen", "SELECT id, city FROM cities", when="immediate")
+    main.clone("copy", transform=[MaskColumn("people", "name", "null")], sync="forward")
+    main.insert("cities", [{"id": 1, "city": "Hamar"}])
+
+    def cities() -> list[Any]:
+        found = [snapshot for snapshot in db.snapshots() if "cities" in snapshot.tables()]
+        return [(s.id, s.table("cities").to_arrow().to_pylist()) for s in found]
+
+    before = cities()
+    told = db.erase("people", [KEY], reason="asked")
+    assert [line for line in told.kept if "cities" in line] != []
+    assert not any("did not follow" in line for line in told.kept)
+    after = dict(cities())
+    assert all(after[snapshot] == rows for snapshot, rows in before)
+    assert "Vadsø" in db.branch("seen").table("seen").to_arrow()["city"].to_pylist()
+    assert KEY not in main.table("people").to_arrow()["id"].to_pylist()
+    assert db.check(deep=True).problems == []
+    assert places_of(db._graph, CANARY) == []
+    assert db.erase("people", [KEY], reason="asked again").versions == 0
+    db.close()
+
+
+@pytest.mark.parametrize("keep", [None, "old"])
+def test_the_other_part_of_a_table_that_was_cut(db: Database, keep: str | None) -> None:
+    """It stays, unless a hidden branch in step has both as one row: it is to be erased first."""
+    main = db.branch("main")
+    main.upsert("people", people(CANARY, KEY, KEY + 1))
+    change = Decompose("people", {"named": ["name"], "placed": ["city"]})
+    main.evolve(change, keep=keep, sync="both" if keep else "none")
+    main.derive("seen", "SELECT id, city FROM placed", when="immediate")
+    if keep:
+        db.merge("main", into=keep)
+        with pytest.raises(livingdb.RuleViolation, match="erase those first"):
+            db.erase("named", [KEY], reason="asked")
+        db.erase("placed", [KEY], reason="asked")
+    told = db.erase("named", [KEY], reason="asked")
+    assert any("placed" in line for line in told.kept) == (keep is None)
+    assert (main.table("placed").get(KEY) is None) == (keep is not None)
+    assert main.table("named").get(KEY) is None
+    assert len(main.table("placed")) == (99 if keep else 100)
+    assert db.check(deep=True).problems == []
+    assert places_of(db._graph, CANARY) == []
+    db.close()
+
+
+def test_views_of_a_branch_that_was_made_of_a_view(db: Database) -> None:
+    """Rows that are computed when they are read are gone from what was made of them, too."""
+    main = db.branch("main")
+    main.upsert("people", people(CANARY, KEY, KEY + 1))
+    main.derive("seen", "SELECT name, city FROM people", when="immediate", materialize="none")
+    db.branch("seen").evolve(RenameColumn("seen", "city", "town"), to="kept")
+    db.branch("kept").derive("names", "SELECT name AS n FROM seen UNION ALL SELECT town FROM seen")
+    db.branch("kept").derive("count", "SELECT count(*) AS n FROM seen")
+    told = db.erase("people", [KEY], reason="asked")
+    assert not any("did not follow" in line for line in told.kept)
+    assert len(db.branch("names").table("names").to_arrow()) == 2 * 99
+    assert db.branch("count").table("count").to_arrow().to_pylist() == [{"n": 99}]
+    assert db.check(deep=True).problems == []
+    assert places_of(db._graph, CANARY) == []
+    db.close()
+
+
+@pytest.mark.parametrize("materialize", ["lazy", "none", "where n >= 2"])
+def test_what_is_computed_when_it_is_read_is_computed_anew(db: Database, materialize: str) -> None:
+    """Nobody remembers an answer of before, neither here nor in the catalog."""
+    main = db.branch("main")
+    main.upsert("people", people(CANARY, KEY, KEY + 1))
+    query = "SELECT name, count(*) AS n FROM people GROUP BY name"
+    main.derive("names", query, when="immediate", materialize=materialize)
+    before = db.branch("names").head
+    assert CANARY in before.table("names").to_arrow()["name"].to_pylist()
+    db.upkeep(seconds=60)
+    db.erase("people", [KEY], reason="asked", aggregates="recompute")
+    assert CANARY not in before.table("names").to_arrow()["name"].to_pylist()
+    assert len(before.table("names")) == 99
+    assert db.check(deep=True).problems == []
+    assert places_of(db._graph, CANARY) == []
     db.close()

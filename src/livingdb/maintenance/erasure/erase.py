@@ -31,10 +31,10 @@ from livingdb.maintenance.erasure.erased_rows import ErasedRows
 from livingdb.maintenance.erasure.recompute_views import ReadingView, RecomputedViews
 from livingdb.maintenance.erasure.redact_texts import RedactedTexts, redact_texts
 from livingdb.maintenance.erasure.redact_versions import RedactedVersions, redact_versions
+from livingdb.maintenance.erasure.shared_tables import keep_shared_rows, shared_roots
 from livingdb.maintenance.erasure.table_versions import all_versions, versions_by_table
-from livingdb.maintenance.reach import recipe_inputs
+from livingdb.maintenance.erasure.version_readers import VersionReaders
 from livingdb.tables.index import Tree, Version
-from livingdb.tables.recipe import Derived, load_recipe
 
 __all__ = ["Erased", "Erasure", "erase_history", "plan_history"]
 
@@ -72,6 +72,10 @@ class Erased:
     """Views of which versions stay, because nobody knows how they were made."""
     held: frozenset[Address] = frozenset()
     """The versions that may have other rows than they had."""
+    lost: frozenset[Address] = frozenset()
+    """Those of them that do, or are computed of such when they are read."""
+    shared: tuple[str, ...] = ()
+    """Tables with rows that were taken apart from those which went: they stay."""
     waiting: tuple[str, ...] = ()
     """Files that somebody still reads, and what else has to be cleared later."""
 
@@ -125,6 +129,10 @@ class _Plan:
         self._known = versions_by_table(graph, self.versions, set(self._by_table))
         how = erasure.views, erasure.engine, erasure.trust
         self._views = RecomputedViews(graph, *how, staging.sink)
+        self._readers = VersionReaders.of(graph, self.versions)
+        self._exact: set[Address] = set()
+        """Versions of which it is known whether they lose rows."""
+        self._shared: set[str] = set()
         self._evict_answers()
         self.texts: RedactedTexts = redact_texts(graph, erasure.texts)
 
@@ -136,7 +144,12 @@ class _Plan:
                 known, sink = self._known[table], self.staging.sink
                 redact_versions(self.graph, known, rows, roots, sink, self.found)
             self._check_heads()
-            chosen = self._views.find(self.found.held, self.found.untold)
+            lookups = shared_roots(self.graph, self.versions, self.found, self.staging.sink)
+            self._exact = {a for a, v in self.versions.items() if v.origin in self.found.lines}
+            self._exact |= lookups.keys()
+            chosen = self._views.find(self._lost(self.found.held), self._lost, self.found.untold)
+            self._stage()
+            self._shared = keep_shared_rows(self.graph, lookups, self.found)
             self._stage()
             for _ in self._views.redact(chosen, self.versions, roots, self.found):
                 self._stage()
@@ -149,6 +162,10 @@ class _Plan:
         for address in self.found.roots:
             self.graph.index.forget_tree(address)
         self.graph.forget_rows()
+
+    def _lost(self, held: Collection[Address]) -> set[Address]:
+        """Versions that lose rows, and those that are computed of them when they are read."""
+        return self._readers.answers_over(held, self._exact)
 
     def _check_heads(self) -> None:
         """`RuleViolation` if rows would go from a head, where other rows make them."""
@@ -175,8 +192,9 @@ class _Plan:
         catalog = self.graph.catalog
         followed = {version.address for some in self._known.values() for version in some}
         shown = {self.versions[a].origin for a in self._views.versions() if a in self.versions}
+        shown -= self._readers.computed  # the trees of which are cached answers, too
         followed |= {a for a, version in self.versions.items() if version.origin in shown}
-        reached = _made_of(self.graph, self.versions, followed)
+        reached = self._readers.made_of(followed)
         stale = sorted(reached - followed)
         hollow = catalog.forgotten.versions()
         # A run in the place of what was forgotten is no cached answer: see `RedactedVersions.runs`.
@@ -232,7 +250,9 @@ class _Plan:
             len(found.roots),
             len(records),
             tuple(sorted(self._views.unknown)),
-            frozenset(_made_of(self.graph, self.versions, found.held)),
+            frozenset(self._readers.made_of(found.held)),
+            frozenset(self._lost(found.held)),
+            tuple(sorted(self._shared)),
             tuple(waiting),
         )
 
@@ -252,27 +272,6 @@ def _digest_of(address: Address, data: bytes) -> Address:
     digest = Chunk(address, data).redaction
     assert digest is not None
     return digest
-
-
-def _made_of(
-    graph: Graph, versions: Mapping[Address, Version], sources: Collection[Address]
-) -> set[Address]:
-    """Versions and those that are answers over them, or over those, to the end."""
-    readers: dict[Address, list[Address]] = {}
-    for address, version in versions.items():
-        if version.base is None:
-            recipe = load_recipe(graph.store, address)
-            for read in recipe_inputs(recipe) if isinstance(recipe, Derived) else ():
-                readers.setdefault(read, []).append(address)
-        else:
-            readers.setdefault(version.base, []).append(address)
-    found, waiting = set(sources), list(sources)
-    while waiting:
-        for reader in readers.get(waiting.pop(), ()):
-            if reader not in found:
-                found.add(reader)
-                waiting.append(reader)
-    return found
 
 
 class _Rewriting:

@@ -7,7 +7,7 @@ stored as long as nothing is erased: of others nobody knows how they were made, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -91,11 +91,15 @@ class RecomputedViews:
         return {address for row in rows for address in self.graph.tables(row).values()}
 
     def find(
-        self, held: Collection[Address], untold: Collection[str]
+        self,
+        held: Collection[Address],
+        answers_over: Callable[[Collection[Address]], set[Address]],
+        untold: Collection[str],
     ) -> list[tuple[ReadingView, SnapshotRow, Roots]]:
         """The versions to compute anew, of what held rows that go, and their trees as they are.
 
-        Of tables that are `untold` all of them are, also where the rows show what they are.
+        `answers_over` tells what else is computed of versions when it is read.  Of tables that are
+        `untold` all of them are, also where the rows show what they are.
         """
         self._untold = untold
         reading = set(held)
@@ -105,7 +109,7 @@ class RecomputedViews:
                 if not self._reads(self._defined(each.view, row), row, reading):
                     continue
                 roots = self._known_roots(each, row)
-                reading |= roots.keys()
+                reading |= answers_over(roots.keys())
                 found.append((each, row, roots))
         return found
 
@@ -140,7 +144,10 @@ class RecomputedViews:
                 continue
             if view.name not in graph.tables(row):
                 continue
-            if set(self._defined(view, row).branches) <= set(source_positions(graph, row)):
+            made_by = self._defined(view, row)
+            if made_by.what != "sql":  # a clone, which has the table of the view
+                continue
+            if set(made_by.branches) <= set(source_positions(graph, row)):
                 yield row
 
     def _defined(self, view: View, row: SnapshotRow) -> View:

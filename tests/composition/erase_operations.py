@@ -1,0 +1,76 @@
+"""Erasing a row: it is in no version any more, and nothing else of what nobody derived is lost.
+
+What follows from the row cannot be told from what follows from others without a model of all of
+history.  So tables that schema changes and queries made of others are taken as they are found, and
+held to what their syncs say; all others are without the row, and are as they were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any, ClassVar, Self
+
+from tests.composition.model import Erased, Model, written
+from tests.composition.row_operations import writable
+from tests.composition.step import DONE, SKIPPED, Expected, Outcome, Step
+
+import livingdb
+from livingdb.errors import InvalidData, RuleViolation, Unsupported
+
+__all__ = ["Erase"]
+
+
+@dataclass(frozen=True)
+class Erase(Step):
+    """Take a row of a branch out of every version, branch, view and file."""
+
+    REACHES_BACK: ClassVar[bool] = True
+
+    branch: str
+    table: str
+    key: tuple[Any, ...]
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        branches = writable(model)
+        if not branches:
+            return None
+        branch = random.choice(branches)
+        rows = [
+            (name, key)
+            for name, table in sorted(model.branches[branch].items())
+            for key in (table.by_key() if table.key else ())
+        ]
+        return cls(branch, *random.choice(rows)) if rows else None
+
+    def expected(self, model: Model) -> Expected:
+        table = model.branches.get(self.branch, {}).get(self.table)
+        if table is None or not table.key or self.key not in table.by_key():
+            return SKIPPED
+        return SKIPPED if model.is_read_only(self.branch) else DONE
+
+    def call(self, db: livingdb.Database) -> Any:
+        raise NotImplementedError
+
+    def call_in(self, db: livingdb.Database, model: Model) -> Any:
+        """Do it; where it is refused, the row may have been deleted at some heads already."""
+        table = model.branches[self.branch][self.table]
+        model.erased = None
+        try:
+            report = db.erase(
+                self.table, [self.key], reason="asked", aggregates="recompute", branch=self.branch
+            )
+        except (InvalidData, RuleViolation, Unsupported):
+            return
+        assert not any("did not follow" in line for line in report.kept), report
+        model.erased = Erased(table.id, table.key, self.key, tuple(report.kept))
+
+    def apply(self, model: Model) -> Outcome:
+        every, erased = set(model.branches), model.erased
+        if erased is None:
+            return Outcome(moved=every)
+        after = written(model.branches[self.branch], [("delete", self.table, [self.key])])
+        # What it is in step with may have it as one with rows of other tables, and loses those.
+        states = {} if model.two_way(self.branch) else {self.branch: after}
+        return Outcome(states, moved=every, check=lambda world: world.forget_erased(erased))
