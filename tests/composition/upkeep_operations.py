@@ -263,7 +263,7 @@ class Tune(Step):
             if of is not None:
                 graph.catalog.observations.add(connection, now(), {of: _WORK[self.work]})
         db.budget(bytes=1 if self.work == "budget" else None)
-        return db.tune(apply=True, seconds=2.0)
+        return db.tune(apply=True, seconds=0.5)
 
     def apply(self, model: Model) -> Outcome:
         return Outcome(check=lambda world: world.forget_read())

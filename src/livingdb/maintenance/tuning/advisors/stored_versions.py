@@ -7,16 +7,13 @@ from collections.abc import Iterator
 from livingdb.commit.migrate_versions import is_migration_pending
 from livingdb.maintenance.tuning.actions.store import Store, computed_origin
 from livingdb.maintenance.tuning.advisors.candidate import COMPRESSED, Candidate
+from livingdb.maintenance.tuning.budget import ROW_BYTES
 from livingdb.maintenance.tuning.evidence import Evidence
 from livingdb.maintenance.tuning.gain import Gain, Price
 from livingdb.maintenance.tuning.predict import Arrangement
 from livingdb.maintenance.tuning.workload import ObservedTable
 
 __all__ = ["advise_storing"]
-
-
-_ROW_BYTES = 64
-"""What a row of a view takes, as long as nobody has looked."""
 
 
 def advise_storing(evidence: Evidence) -> Iterator[Candidate]:
@@ -35,8 +32,7 @@ def _evaluated(table: ObservedTable) -> Candidate:
     times, computed = table.work.evaluations()
     through = sum(spent for _, spent in table.work.observed_seconds().values()) - computed
     reason = f"computed {times:,.0f} times to be read, which took {computed:.3g} s"
-    size = COMPRESSED * _ROW_BYTES * (table.version.rows or 0)
-    price = Price(computed / times, round(size))
+    price = Price(computed / times, ROW_BYTES * (table.version.rows or 0))
     gain = Gain(computed + through, through)
     return Candidate(Store(table.id, table.name, True), reason, gain, price, "nobody")
 
