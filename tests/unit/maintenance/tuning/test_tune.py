@@ -150,6 +150,9 @@ def test_a_layout_that_somebody_gave_meanwhile_stays(db: Database) -> None:
     with pytest.raises(RuleViolation, match="was given another layout since"):
         advice.undo()
     assert advice.state == "applied"
+    observe(db, {**SCANS, "microseconds": {"whole": 1e7}})
+    assert run(db, now(), apply=False).undone == (), "that it got slower is none of our doing"
+    assert "was given another layout since" in db.advice(advice.number).outcome
     assert db.branch("main").table("t").layout == Layout(target_rows=512)
 
 
