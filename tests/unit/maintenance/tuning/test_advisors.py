@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.maintenance.tuning.lab import ROWS, advised, column_ids, made, observe, table_id
 
-from livingdb import Database, Layout
+from livingdb import Database, Layout, Unsupported
 from livingdb.evolution import AddColumn, RetypeColumn
 from livingdb.graph.graph import now
 from livingdb.maintenance.tuning.actions.redefine import Redefine
@@ -25,6 +25,7 @@ from livingdb.maintenance.tuning.advisors.refresh_times import advise_refresh_ti
 from livingdb.maintenance.tuning.advisors.splitter import advise_splitter
 from livingdb.maintenance.tuning.advisors.stored_versions import advise_storing
 from livingdb.maintenance.tuning.advisors.view_storage import advise_view_storage
+from livingdb.maintenance.tuning.records import new_record, save_records
 
 
 @pytest.fixture
@@ -158,7 +159,12 @@ def test_refreshes_wait_within_their_lag_and_unread_views_are_told_of(db: Databa
     assert found.predicted.share == pytest.approx(1 - 0.5 / 0.9)
     (found,) = advised(db, advise_view_storage)
     assert found.action == Redefine(sync.id, "late", "none")
-    assert found.action.is_by_hand
+    (row,) = save_records(db._graph, [new_record(found, None, True, now())])
+    advice = db.advice(row.number)
+    assert advice.is_by_hand
+    with pytest.raises(Unsupported, match="by hand, with"):
+        advice.apply()
+    assert db.advice(row.number).state == "advised"
     late = table_id(db, "late", "late")
     observe(db, {"read": {"whole": 1.0}}, late)
     (found,) = advised(db, advise_view_storage)
