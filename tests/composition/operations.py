@@ -31,6 +31,8 @@ from tests.composition.upkeep_operations import (
     Migrate,
     Relayout,
     Reopen,
+    Tune,
+    UndoTuning,
     Upkeep,
 )
 from tests.composition.view_operations import (
@@ -88,6 +90,8 @@ WEIGHTS: dict[type[Step], int] = {
     Migrate: 1,
     Upkeep: 1,
     Relayout: 2,
+    Tune: 2,
+    UndoTuning: 1,
     Inspect: 1,
 }
 

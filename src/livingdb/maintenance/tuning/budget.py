@@ -8,10 +8,12 @@ from livingdb.errors import InvalidData
 from livingdb.graph.graph import Graph
 from livingdb.maintenance.storage import used_bytes
 
-__all__ = ["Budget", "read_budget", "set_budget"]
+__all__ = ["ROW_BYTES", "Budget", "Room", "read_budget", "set_budget"]
 
 _BUDGET = "storage budget"
 """The fact that holds it."""
+ROW_BYTES = 32
+"""What a row takes in a file, as long as nobody has looked."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,25 @@ def read_budget(graph: Graph) -> Budget:
     """The budget of a database."""
     found = graph.catalog.meta(_BUDGET)
     return Budget(None if found is None else int(found), used_bytes(graph))
+
+
+class Room:
+    """What may still be stored of what can be made again: anything, where there is no budget."""
+
+    def __init__(self, graph: Graph):
+        budget = read_budget(graph) if graph.catalog.meta(_BUDGET) is not None else None
+        self._bytes = None if budget is None or budget.bytes is None else budget.bytes
+        self._used = 0 if budget is None else budget.used_bytes
+
+    def takes(self, rows: int) -> bool:
+        """Whether so many rows may be stored once more; if so, they count from now on."""
+        if self._bytes is None:
+            return True
+        size = rows * ROW_BYTES
+        if self._used + size > self._bytes:
+            return False
+        self._used += size
+        return True
 
 
 def set_budget(graph: Graph, bytes: int | None) -> Budget:

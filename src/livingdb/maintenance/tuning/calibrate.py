@@ -22,6 +22,7 @@ from livingdb.tables.schema import TableSchema
 from livingdb.trees.delta import UPSERT, Delta
 from livingdb.trees.forest import Forest
 from livingdb.trees.nodes import Cache
+from livingdb.trees.scan import Span
 
 __all__ = ["MODEL", "calibrate", "cost_model"]
 
@@ -32,7 +33,7 @@ _ROWS = 16_384
 _LEAVES = (256, 4096)
 _COLUMNS = (1, 4)
 _TIMES = 2
-_GETS = 500
+_GETS, _RANGES = 500, 64
 _PROBES, _PROBE_BYTES = 8, 64 << 10
 
 
@@ -61,6 +62,7 @@ def calibrate(graph: Graph) -> CostModel:
     fetch, fetch_byte = _store_costs(graph)
     return CostModel(
         seek=labs[-1].get(),
+        scan=max(0.0, labs[0].range() - leaf - column - _LEAVES[0] * labs[0].bytes / _ROWS * byte),
         leaf=leaf,
         column=column,
         byte=byte,
@@ -113,6 +115,18 @@ class _Lab:
         ops = np.full(len(rows), UPSERT, np.int8)
         changes = Delta(shape, shape.keys(taken), ops, taken, (None,) * len(taken))
         return max(0.0, self.scan(changes) - self.scan())
+
+    def range(self) -> float:
+        """What one row takes to be read as a range."""
+        keys = self._forest.shape.keys([self._columns[0]])[:: _ROWS // _RANGES]
+        forest = Forest(self._store, self._forest.grouping)
+
+        def read() -> None:
+            for key in keys:
+                list(forest.scan(self._root, self._positions, Span(key, key, False, False)))
+
+        read()
+        return _least(read) / len(keys)
 
     def get(self) -> float:
         """What a row takes to be found in a leaf that is at hand."""

@@ -21,6 +21,7 @@ class CostModel:
     """Seconds.
 
     seek           to find a row in a leaf that is at hand
+    scan           to begin to read a range
     leaf           to open a leaf
     column         to begin one of its columns
     byte           to read a byte of its values
@@ -32,6 +33,7 @@ class CostModel:
     """
 
     seek: float
+    scan: float
     leaf: float
     column: float
     byte: float

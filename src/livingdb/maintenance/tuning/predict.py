@@ -126,7 +126,8 @@ class Arrangement:
         parts = list(self._parts(scans.columns))
         over = self.touched(self.tail_rows) / self.leaves
         each = sum(self._read(part) + over * self.model.overlay(self._size(part)) for part in parts)
-        return scans.times * touched * each
+        begin = self.model.scan * len(parts) if scans.kind in ("range", "filter") else 0.0
+        return scans.times * (begin + touched * each)
 
     @cached_property
     def tail_rows(self) -> float:

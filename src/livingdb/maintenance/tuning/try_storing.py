@@ -30,6 +30,8 @@ def try_storing(model: CostModel, table: ObservedTable, seconds: float) -> Gain:
         raise OutOfTime
     rows = graph.versions.rows(table.version)
     if not isinstance(rows.forest, Forest):
+        if not table.rows:
+            raise OutOfTime  # nothing can be measured with no rows
         sampled = SampledRows(table)
         copy = Copy(model, Sample(sampled), replace(table.layout, fold="never"))
         return measure_work(table, [_ThroughLens(rows, Sample(sampled)), copy], seconds)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from livingdb.catalog.tuning import APPLIED, DROPPED, UNDONE, TuningRow
-from livingdb.errors import LivingDBError
+from livingdb.errors import LivingDBError, RuleViolation
 from livingdb.graph.graph import Graph
 from livingdb.maintenance.tuning.advisors.candidate import Candidate
 from livingdb.maintenance.tuning.advisors.every_advisor import ADVISORS
@@ -58,7 +59,8 @@ def tune(graph: Graph, apply: bool, seconds: float, now: int) -> Tuned:
         able = [row for row, is_ready in zip(saved, ready, strict=True) if is_ready]
         able = [row for row in able if not action_of(row).is_by_hand]
         for row in sorted(able, key=_worth, reverse=True)[:1]:
-            applied.append(_apply(evidence, row, max(1.0, end - clock.perf_counter())))
+            with suppress(RuleViolation):  # somebody else has changed it meanwhile
+                applied.append(_apply(evidence, row, max(1.0, end - clock.perf_counter())))
     done = {row.number: row for row in applied}
     shown = [done.get(row.number, row) for row in saved if row.state != DROPPED]
     known = {row.number for row in shown} if saved and saved[0].number else set()

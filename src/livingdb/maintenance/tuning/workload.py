@@ -16,11 +16,13 @@ from livingdb.graph.names import is_hidden
 from livingdb.graph.storage.observe import STATEMENTS
 from livingdb.tables.index import Version
 from livingdb.tables.layout import Layout
+from livingdb.tables.read_counts import SAMPLED_MASK
 from livingdb.tables.schema import TableSchema
 
 __all__ = ["ObservedTable", "Scans", "TableWork", "has_stored_tree", "observed_tables"]
 
 _PLACES = 16
+_LOOKED_AT = 4 * _PLACES
 _MOST_BRANCHES = 256
 _SAMPLED_ROWS = 4096
 _SCANS = ("whole", "range", "filter", "keys")
@@ -126,10 +128,13 @@ class TableWork:
 
     @property
     def hot_share(self) -> float:
-        """In how much of the table rows are read one by one: 1 if anywhere alike."""
+        """In how much of the table rows are read one by one: 1 if anywhere alike.
+
+        Or if too few were looked at to say.
+        """
         found = self.counts.get("place", {}).values()
         whole = sum(found)
-        if not whole:
+        if whole < _LOOKED_AT * (SAMPLED_MASK + 1):
             return 1.0
         spread = -sum(n / whole * math.log(n / whole) for n in found if n)
         return min(1.0, math.exp(spread) / _PLACES)

@@ -21,6 +21,7 @@ COLUMNS = {"id": "int", "note": "string", "price": "double", "state": "int"}
 ROWS = 20_000
 MACHINE = CostModel(
     seek=11e-6,
+    scan=200e-6,
     leaf=70e-6,
     column=30e-6,
     byte=2e-9,

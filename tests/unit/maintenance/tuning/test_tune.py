@@ -150,6 +150,9 @@ def test_a_layout_that_somebody_gave_meanwhile_stays(db: Database) -> None:
     with pytest.raises(RuleViolation, match="was given another layout since"):
         advice.undo()
     assert advice.state == "applied"
+    observe(db, {**SCANS, "microseconds": {"whole": 1e7}})
+    assert run(db, now(), apply=False).undone == (), "that it got slower is none of our doing"
+    assert "was given another layout since" in db.advice(advice.number).outcome
     assert db.branch("main").table("t").layout == Layout(target_rows=512)
 
 
@@ -248,7 +251,11 @@ def test_a_budget_evicts_what_can_be_made_again(db: Database) -> None:
     assert "of 10,000 bytes are used" in advice.reason
     assert db.budget().used_bytes < found.used_bytes
     assert main.table("t").to_arrow().equals(rows)
-    assert [each.number for each in db.tune(apply=True)] == [advice.number], "the rest is data"
+    again = db.tune(apply=True)
+    assert [each.action for each in again] == [advice.action], "the rest is data"
+    assert not db.upkeep(seconds=60).failed
+    version = db._graph.version(main.head._row, "t")
+    assert not has_stored_tree(db._graph, version), "the runner keeps to the budget, too"
     advice.undo()
     assert main.table("t").to_arrow().equals(rows)
     assert db.budget(bytes=None).bytes is None
