@@ -177,6 +177,12 @@ class Table(TableReader):
         self._graph.observe_now()
         return self._graph.versions.placement(self._version).layout
 
+    def indexes(self) -> dict[str, tuple[str, ...]]:
+        """The indexes that the table has now, of the columns of this version: names and columns."""
+        from livingdb.maintenance.indexes import indexes_of
+
+        return indexes_of(self._graph, self._version)
+
     def to_parquet(
         self,
         path: str | os.PathLike[str],

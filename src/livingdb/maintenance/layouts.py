@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time as clock
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.chunks.address import Address
@@ -19,9 +19,17 @@ from livingdb.errors import Unsupported
 from livingdb.graph.graph import Graph, missing_table_error, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.tables.index import Version
-from livingdb.tables.layout import Layout, TableLayout
+from livingdb.tables.layout import Layout, TableLayout, TableSettings
 
-__all__ = ["DisplacedTree", "displaced_tree", "lay_out", "lay_out_due", "set_layout"]
+__all__ = [
+    "DisplacedTree",
+    "change_settings",
+    "displaced_tree",
+    "lay_out",
+    "lay_out_due",
+    "set_layout",
+    "visible_version",
+]
 
 
 def set_layout(graph: Graph, branch: str, table: str, layout: Layout) -> Layout:
@@ -31,10 +39,7 @@ def set_layout(graph: Graph, branch: str, table: str, layout: Layout) -> Layout:
     """
     graph.check_writable()
     graph.observe_now()
-    head = graph.snapshots.at(graph.branch(branch).head)
-    if is_hidden(table):
-        raise missing_table_error(table, _shown(graph.tables(head)))
-    version = graph.version(head, table)
+    version = visible_version(graph, branch, table)
     definition, before = graph.versions.definition(version), graph.versions.placement(version)
     chosen = TableLayout.of(layout, definition.schema)
     if definition.id is None:
@@ -42,13 +47,33 @@ def set_layout(graph: Graph, branch: str, table: str, layout: Layout) -> Layout:
             f"table {table!r} was made before tables had identities, and keeps the layout that it "
             "was made with: copy its rows to a table that is made now"
         )
-    if graph.index.table_layout(definition.id) == chosen:
-        return before.layout
+    if graph.index.table_settings(definition.id).layout != chosen:
+        change_settings(graph, definition.id, lambda known: replace(known, layout=chosen))
+    return before.layout
+
+
+def change_settings(
+    graph: Graph, table: str, change: Callable[[TableSettings], TableSettings]
+) -> None:
+    """Give a table, by its identity, other settings by those that it has."""
+
+    def make(known: str | None) -> str | None:
+        settings = TableSettings() if known is None else TableSettings.from_json(json.loads(known))
+        made = change(settings).to_json()
+        return json.dumps(made) if made else None
+
     with graph.catalog.write() as connection:
-        graph.catalog.table_layouts.put(connection, definition.id, json.dumps(chosen.to_json()))
+        graph.catalog.table_layouts.change(connection, table, make)
         graph.catalog.raise_epoch(connection)
     graph.observe_now()
-    return before.layout
+
+
+def visible_version(graph: Graph, branch: str, table: str) -> Version:
+    """The version of a table at the head of a branch; `NotFound` if no user knows it."""
+    head = graph.snapshots.at(graph.branch(branch).head)
+    if is_hidden(table):
+        raise missing_table_error(table, _shown(graph.tables(head)))
+    return graph.version(head, table)
 
 
 def _shown(tables: Mapping[str, Address]) -> dict[str, Address]:

@@ -21,6 +21,7 @@ from livingdb.trees.keys import KeyArray, member, search
 from livingdb.trees.scan import ALL, Span, ZoneFilter
 
 if TYPE_CHECKING:
+    from livingdb.tables.table_index import RowIndexes
     from livingdb.tables.virtual_forest import VirtualForest
 
 __all__ = ["RowSet"]
@@ -30,13 +31,22 @@ _EXACT = (int, str, bytes)
 
 @dataclass(frozen=True)
 class RowSet:
-    """The rows of one version; `counts` is told how they are read."""
+    """The rows of one version; `counts` is told how they are read.
+
+    `indexes` are those of the tree; what the tail holds is not in them.
+    """
 
     schema: TableSchema
     forest: Forest | VirtualForest
     root: Address
     tail: Delta | None = None
     counts: ReadCounts | None = field(default=None, kw_only=True, compare=False, repr=False)
+    indexes: RowIndexes | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+    @property
+    def is_indexable(self) -> bool:
+        """Whether rows may be looked for by indexes: nobody has to know what was looked for."""
+        return True
 
     def _positions(self, columns: Sequence[str] | None) -> list[int]:
         names = (
