@@ -35,7 +35,7 @@ def matching_rows(rows: RowSet, values: pa.Table, columns: Sequence[str] | None 
     if set(names) == set(rows.schema.key):
         return _matching_by_key(rows, values, wanted)
     read = [*wanted, *(name for name in names if name not in wanted)]
-    keys = keys_holding(rows, values)
+    keys = keys_holding(rows, {name: flat(values.column(name)) for name in names})
     if keys is not None:
         schema = pa.schema([rows.schema.whole.field(name) for name in read])
         found = pa.Table.from_arrays(rows.lookup(keys, read)[1], schema=schema)

@@ -15,15 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from livingdb.engines.pruning import key_ranges, spans_of
-from livingdb.engines.value_ranges import Range, Ranges, codec_of, prefix_successor
-from livingdb.tables.batches import flat
+from livingdb.engines.value_ranges import Range, Ranges, codec_of, escape, prefix_successor
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import Column
 from livingdb.tables.table_index import (
     BEGINNING_BYTES,
     TreeIndex,
     stored_column,
-    stored_values,
     tail_order,
 )
 from livingdb.tables.virtual_forest import MappedForest
@@ -78,12 +76,12 @@ def keys_in_ranges(rows: RowSet, wanted: Mapping[str, Ranges]) -> KeyArray | Non
     return _find_keys(rows, _InRanges(wanted))
 
 
-def keys_holding(rows: RowSet, values: pa.Table) -> KeyArray | None:
+def keys_holding(rows: RowSet, values: Mapping[str, pa.Array]) -> KeyArray | None:
     """The keys, sorted, of rows among which are all that hold one of some rows of values.
 
     None if no index helps; null is null.
     """
-    if not 0 < values.num_rows <= _MOST_VALUES:
+    if not 0 < len(next(iter(values.values()))) <= _MOST_VALUES:
         return None
     return _find_keys(rows, _EqualTo(values))
 
@@ -209,18 +207,18 @@ def _compared_range(item: Range) -> Range:
 class _EqualTo:
     """Columns hold one of some rows of values."""
 
-    def __init__(self, values: pa.Table):
+    def __init__(self, values: Mapping[str, pa.Array]):
         self._values = values
 
     def said_of(self, name: str) -> bool:
-        return name in self._values.column_names
+        return name in self._values
 
     def reach(self, columns: Sequence[Column], codec: KeyCodec, is_whole: bool) -> _Reach | None:
         parts: list[Iterable[bytes]] = []
         for column in columns:
-            if not self.said_of(column.name) or self._values.column(column.name).null_count:
+            values = self._values.get(column.name)
+            if values is None or values.null_count:
                 break
-            values = flat(self._values.column(column.name))
             parts.append(_encoded_values(column, values, is_whole))
         if not parts:
             return None
@@ -229,8 +227,7 @@ class _EqualTo:
         return _Reach(spans_of(codec, ranges), len(parts))
 
     def renamed(self, names: Mapping[str, str]) -> _EqualTo:
-        known = [name for name in self._values.column_names if name in names]
-        return _EqualTo(self._values.select(known).rename_columns([names[n] for n in known]))
+        return _EqualTo({names[name]: v for name, v in self._values.items() if name in names})
 
 
 def _encoded_values(column: Column, values: pa.Array, is_whole: bool) -> list[bytes]:
@@ -238,11 +235,11 @@ def _encoded_values(column: Column, values: pa.Array, is_whole: bool) -> list[by
     begin = PRESENT if column.nullable else b""
     codec = codec_of(column.type)
     if codec.width is None:
-        whole = values.cast(pa.binary())
-        held = whole if is_whole else stored_values(whole)
-        return [begin + value.replace(b"\0", b"\0\xff") + b"\0\0" for value in held.to_pylist()]
-    keys = codec.encode([values.cast(column.type)])
+        most = None if is_whole else BEGINNING_BYTES
+        held = [value.encode() if type(value) is str else value for value in values.to_pylist()]
+        return [begin + escape(value[:most]) + b"\0\0" for value in held]
+    keys = codec.encode([values if values.type == column.type else values.cast(column.type)])
     raw = keys.astype(">u8") if codec.packed else keys
+    data, size = raw.tobytes(), raw.dtype.itemsize
     skipped = 8 - codec.width if codec.packed else 0
-    wide = np.ascontiguousarray(raw).view(np.uint8).reshape(len(keys), -1)[:, skipped:]
-    return [begin + bytes(row) for row in wide]
+    return [begin + data[at + skipped : at + size] for at in range(0, len(data), size)]

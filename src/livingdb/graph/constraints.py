@@ -161,7 +161,7 @@ def _check_parents(
     assert key is not None
     keys = key.take(pa.array(gone))
     children = rows(child)
-    found_keys = keys_holding(children, pa.table({column: keys}))
+    found_keys = keys_holding(children, {column: keys})
     if found_keys is not None:
         held = children.lookup(found_keys, [column])[1]
         batches: Iterable[pa.RecordBatch] = [pa.RecordBatch.from_arrays(held, names=[column])]

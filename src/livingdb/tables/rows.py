@@ -88,8 +88,11 @@ class RowSet:
 
     def get(self, *key: object) -> dict[str, Any] | None:
         """The row with this key as a dict; None if there is none."""
+        return self.at_key(self._encode_key(key))
+
+    def at_key(self, encoded: Any) -> dict[str, Any] | None:
+        """The same, by the key as it is encoded."""
         names = [column.name for column in self.schema.visible_columns]
-        encoded = self._encode_key(key)
         counts = self.counts
         if counts is not None:
             counts.gets += 1

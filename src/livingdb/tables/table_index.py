@@ -21,7 +21,7 @@ from livingdb.chunks.address import Address
 from livingdb.chunks.arrow_values import as_mask, taken_rows
 from livingdb.errors import InvalidData
 from livingdb.tables.index import Version
-from livingdb.tables.layout import Layout
+from livingdb.tables.layout import Layout, TableIndex
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.tables.secondary_tree import TABLE_INDEX, SecondaryTrees
@@ -114,6 +114,10 @@ class TableIndexes(SecondaryTrees):
     def __init__(self, versions: Versions):
         super().__init__(versions)
         self._form = lru_cache(maxsize=_FORMS)(self._make_form)
+        self._fits: dict[
+            str, tuple[Definition, tuple[TableIndex, ...], dict[str, tuple[str, ...]]]
+        ] = {}
+        """What the indexes of tables are in the definition that was asked for last."""
         self._refused: set[Address] = set()
 
     def of(self, anchor: Version) -> RowIndexes | None:
@@ -136,18 +140,24 @@ class TableIndexes(SecondaryTrees):
 
     def groups(self, version: Version) -> list[tuple[str, ...]]:
         """The columns of each index that a version has, by their names in it."""
-        return list(self.named_groups(version).values())
+        return list(dict.fromkeys(self._declared(self._versions.definition(version)).values()))
 
     def named_groups(self, version: Version) -> dict[str, tuple[str, ...]]:
         """The same, by the names of the indexes."""
-        return self._declared(self._versions.definition(version))
+        return dict(self._declared(self._versions.definition(version)))
 
     def _declared(self, definition: Definition) -> dict[str, tuple[str, ...]]:
         if definition.id is None:
             return {}
         indexes = self._versions.index.table_settings(definition.id).indexes
-        named = ((index.name, index.fit(definition.schema)) for index in indexes)
-        return {name: group for name, group in named if group is not None}
+        if not indexes:
+            return {}
+        known = self._fits.get(definition.id)
+        if known is None or known[0] is not definition or known[1] is not indexes:
+            named = ((index.name, index.fit(definition.schema)) for index in indexes)
+            fits = {name: group for name, group in named if group is not None}
+            known = self._fits[definition.id] = definition, indexes, fits
+        return known[2]
 
     def ensure(self, version: Version) -> None:
         """Have the indexes of the tree that a version is read from."""

@@ -95,6 +95,13 @@ def seek_spans(
 
     The ranges are in order, do not overlap and end before their upper bounds.
     """
+    if len(spans) == 1:
+        near = _seek_in_leaf(reader, root, spans[0])
+        if near is not None:
+            leaf, start, stop = near
+            if stop - start > most:
+                return None
+            return [column.slice(start, stop - start) for column in leaf.columns(positions)]
     parts: list[tuple[list[pa.Array], npt.NDArray[np.int64]]] = []
     left = most
     for address, wanted in _span_leaves(reader, root, spans):
@@ -117,6 +124,21 @@ def seek_spans(
     for columns, rows in parts:
         _take(columns, rows, pieces)
     return [pa.concat_arrays(column) for column in pieces]
+
+
+def _seek_in_leaf(reader: Reader, root: Address, span: Span) -> tuple[Leaf, int, int] | None:
+    """The leaf that all rows of a range lie in, and where; None if there are several."""
+    node = reader.read(root)
+    while True:
+        keys = node.keys
+        start = 0 if span.lower is None else int(keys.searchsorted(span.lower))
+        stop = len(keys) if span.upper is None else int(keys.searchsorted(span.upper))
+        if isinstance(node, Leaf):
+            return node, start, max(start, stop)
+        last = len(keys) - 1
+        if start < min(stop, last) or node.level == 0:
+            return None
+        node = reader.read(node.addresses[min(start, last)])
 
 
 def _span_leaves(

@@ -104,7 +104,7 @@ class VersionSide:
     def _possible_rows(self, table: str, values: pa.Table) -> Iterable[pa.RecordBatch]:
         """All rows, or those among which an index finds the ones that hold values."""
         rows = self.rows(table)
-        keys = keys_holding(rows, values)
+        keys = keys_holding(rows, {n: flat(values.column(n)) for n in values.column_names})
         if keys is None:
             return self.scan(table)
         schema = rows.schema.whole
