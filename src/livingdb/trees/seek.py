@@ -131,6 +131,8 @@ def _seek_in_leaf(reader: Reader, root: Address, span: Span) -> tuple[Leaf, int,
     node = reader.read(root)
     while True:
         keys = node.keys
+        if not len(keys):
+            return None
         start = 0 if span.lower is None else int(keys.searchsorted(span.lower))
         stop = len(keys) if span.upper is None else int(keys.searchsorted(span.upper))
         if isinstance(node, Leaf):
@@ -168,6 +170,9 @@ def places_of_spans(
     keys: KeyArray, spans: Sequence[Span]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Where ranges start and stop among sorted keys."""
+    if not len(keys):
+        nowhere = np.zeros(len(spans), np.int64)
+        return nowhere, nowhere
     first, last = spans[0], spans[-1]
     lowers = spans[1:] if first.lower is None else spans
     uppers = spans[:-1] if last.upper is None else spans
