@@ -24,6 +24,8 @@ from tests.composition.upkeep_operations import (
     BackUp,
     CollectGarbage,
     Compact,
+    DropIndex,
+    Index,
     Inspect,
     Migrate,
     Relayout,
@@ -85,6 +87,8 @@ WEIGHTS: dict[type[Step], int] = {
     Migrate: 1,
     Upkeep: 1,
     Relayout: 2,
+    Index: 3,
+    DropIndex: 1,
     Inspect: 1,
 }
 

@@ -118,7 +118,7 @@ def comparison_ranges(data_type: pa.DataType, operator: str, value: object) -> R
         return () if beyond is None else (Range(beyond, None),)
     if operator == "<":
         first = _without_terminator(high, data_type)
-        return (Range(b"", first),) if first else ()
+        return (Range(b"", first),) if first.rstrip(b"\0") else ()  # zeros are before all others
     return None
 
 

@@ -46,14 +46,14 @@ def create_index(
         raise AlreadyExists(
             f"there is an index {chosen!r} already, on {taken[chosen.casefold()]!r}"
         )
-    ids = tuple(definition.schema.column(column).id for column in group)
+    index = TableIndex(chosen, tuple(definition.schema.column(column).id for column in group))
 
     def with_index(known: TableSettings) -> TableSettings:
-        if any(index.name.casefold() == chosen.casefold() for index in known.indexes):
-            raise AlreadyExists(
-                f"there is an index {chosen!r} of {table!r} already, on a branch with other columns"
-            )
-        return replace(known, indexes=(*known.indexes, TableIndex(chosen, ids)))
+        if any(
+            _is_same(other.name, chosen) and other.fit(definition.schema) for other in known.indexes
+        ):
+            raise AlreadyExists(f"there is an index {chosen!r} of {table!r} already")
+        return replace(known, indexes=(*known.indexes, index))
 
     change_settings(graph, definition.id, with_index)
     graph.versions.indexes.ensure(version)
@@ -79,8 +79,9 @@ def drop_index(graph: Graph, branch: str, name: str, table: str | None = None) -
     assert definition.id is not None
 
     def without_index(known: TableSettings) -> TableSettings:
-        rest = tuple(index for index in known.indexes if not _is_same(index.name, name))
-        return replace(known, indexes=rest)
+        schema = definition.schema
+        rest = [i for i in known.indexes if not _is_same(i.name, name) or i.fit(schema) is None]
+        return replace(known, indexes=tuple(rest))
 
     change_settings(graph, definition.id, without_index)
 
