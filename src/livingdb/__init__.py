@@ -49,9 +49,11 @@ if typing.TYPE_CHECKING:
         restore,
     )
     from livingdb.graph.retention import Retention
+    from livingdb.maintenance.tuning.advice import Advice
     from livingdb.tables.layout import Layout
 
 __all__ = [
+    "Advice",
     "AlreadyExists",
     "Branch",
     "BrokenConstraint",
@@ -111,6 +113,8 @@ if not typing.TYPE_CHECKING:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if name == "Layout":
             from livingdb.tables import layout as module
+        elif name == "Advice":
+            from livingdb.maintenance.tuning import advice as module
         elif name == "Retention":
             from livingdb.graph import retention as module
         elif name == "open":

@@ -27,6 +27,7 @@ LINES = [
     (["check", "--deep"], "check"),
     (["storage"], "storage"),
     (["compact"], "compact"),
+    (["tune", "--mode", "observe"], "tune"),
     (["gc", "--dry-run", "--days", "30"], "gc"),
     (["gc", "--why", "v1"], "gc"),
     (["erase", "orders", "1", "--reason", "asked", "--dry-run"], "erase"),

@@ -129,6 +129,14 @@ CASES: dict[str, list[list[str]]] = {
     "check": [["check"]],
     "storage": [["storage"]],
     "compact": [["compact"]],
+    "tune": [
+        ["tune"],
+        ["tune", "--mode", "auto"],
+        ["tune", "--budget", "50000000"],
+        ["tune", "--budget", "much"],
+        ["tune", "--mode", "observe", "--budget", "none"],
+        ["tune", "--undo", "7"],
+    ],
     "gc": [
         ["gc", "--policy"],
         ["gc"],
@@ -143,7 +151,7 @@ CASES: dict[str, list[list[str]]] = {
         ["erase", "nothing", "1", "--reason", "she asked"],
     ],
 }  # fmt: skip
-SQUASHED = {"status", "check", "storage", "compact"}
+SQUASHED = {"status", "check", "storage", "compact", "tune"}
 """These tell sizes, which follow the versions of libraries."""
 ELSEWHERE = {"backup", "restore", "export", "graph", "lineage", "demo", "bench", "completion"}
 

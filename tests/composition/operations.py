@@ -30,6 +30,8 @@ from tests.composition.upkeep_operations import (
     Migrate,
     Relayout,
     Reopen,
+    Tune,
+    UndoTuning,
     Upkeep,
 )
 from tests.composition.view_operations import (
@@ -89,6 +91,8 @@ WEIGHTS: dict[type[Step], int] = {
     Relayout: 2,
     Index: 3,
     DropIndex: 1,
+    Tune: 2,
+    UndoTuning: 1,
     Inspect: 1,
 }
 

@@ -11,8 +11,11 @@ import pyarrow as pa
 from tests.composition.model import Model
 from tests.composition.schema_model import MASK_KEY, MASK_VARIABLE
 from tests.composition.step import DONE, SKIPPED, Expected, Outcome, Step
+from tests.unit.maintenance.tuning.lab import MACHINE
 
 import livingdb
+from livingdb.graph.graph import now
+from livingdb.maintenance.tuning.calibrate import MODEL
 
 __all__ = [
     "BackUp",
@@ -25,6 +28,8 @@ __all__ = [
     "Migrate",
     "Relayout",
     "Reopen",
+    "Tune",
+    "UndoTuning",
     "Upkeep",
 ]
 
@@ -219,6 +224,78 @@ class Relayout(Step):
         )
         branch.relayout(self.table, layout)
         return layout
+
+    def apply(self, model: Model) -> Outcome:
+        return Outcome(check=lambda world: world.forget_read())
+
+
+_WORK: dict[str, dict[str, dict[str, float]]] = {
+    "scans": {"read": {"whole": 1e6}, "rows": {"whole": 1e7}},
+    "ranges": {"read": {"range": 1e6, "get": 1e6}, "rows": {"range": 2e6}},
+    "writes": {"write": {"commits": 1e5, "rows": 1e7}, "tail": {"3": 1e5}, "read": {"whole": 1e5}},
+    "computed": {"evaluate": {"times": 1e4, "microseconds": 1e9}},
+    "budget": {},
+}
+"""What may have been observed of a table: enough of it that something else would cost less."""
+
+
+@dataclass(frozen=True)
+class Tune(Step):
+    """Let the database do what suits the work on a table, or what a budget asks for."""
+
+    branch: str
+    table: str
+    work: str
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        branch = random.choice(sorted(model.branches))
+        tables = sorted(model.branches[branch])
+        if not tables:
+            return None
+        return cls(branch, random.choice(tables), random.choice(sorted(_WORK)))
+
+    def expected(self, model: Model) -> Expected:
+        return DONE if self.table in model.branches.get(self.branch, {}) else SKIPPED
+
+    def call(self, db: livingdb.Database) -> Any:
+        graph, of = db._graph, db.branch(self.branch).table(self.table).definition.id
+        with graph.catalog.write() as connection:
+            graph.catalog.set_meta(connection, MODEL, MACHINE.to_text())
+            graph.catalog.observations.clear(connection)
+            if of is not None:
+                graph.catalog.observations.add(connection, now(), {of: _WORK[self.work]})
+        db.budget(bytes=1 if self.work == "budget" else None)
+        return db.tune(apply=True, seconds=0.5)
+
+    def apply(self, model: Model) -> Outcome:
+        return Outcome(check=lambda world: world.forget_read())
+
+
+@dataclass(frozen=True)
+class UndoTuning(Step):
+    """Undo one of the things that tuning did; a layout that was given since stays."""
+
+    place: int
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        return cls(random.randrange(8))
+
+    def expected(self, model: Model) -> Expected:
+        return DONE
+
+    def call(self, db: livingdb.Database) -> Any:
+        applied = db._graph.catalog.tuning.applied()
+        if not applied:
+            return None
+        advice = db.advice(applied[self.place % len(applied)].number)
+        try:
+            return advice.undo()
+        except livingdb.RuleViolation as error:
+            if "another layout since" not in str(error):
+                raise
+            return None
 
     def apply(self, model: Model) -> Outcome:
         return Outcome(check=lambda world: world.forget_read())

@@ -14,6 +14,11 @@ import livingdb
 from livingdb import Database, Layout
 from livingdb.evolution import AddColumn
 from livingdb.graph.storage.drain_journal import drain_journal
+from livingdb.maintenance.tuning.actions.relayout import Relayout
+from livingdb.maintenance.tuning.advisors.candidate import Candidate
+from livingdb.maintenance.tuning.gain import Gain, Price
+from livingdb.maintenance.tuning.records import new_record, save_records
+from livingdb.tables.layout import TableLayout
 
 __all__ = ["SCENARIOS", "Contents", "Scenario", "contents", "noise"]
 
@@ -157,6 +162,18 @@ def index(db: Database) -> None:
     main.drop_index("orders_city_idx")
 
 
+def advised(path: Path) -> None:
+    """As `packed`, with an advice to give the orders another layout."""
+    packed(path)
+    with livingdb.open(path) as db:
+        definition = db.branch("main").table("orders").definition
+        assert definition.id is not None
+        layout = TableLayout.of(Layout(target_rows=16, groups=[["city"]]), definition.schema)
+        action = Relayout(definition.id, "orders", "small leaves", None, layout)
+        advice = Candidate(action, "many gets", Gain(1.0, 0.5), Price(), "nobody")
+        save_records(db._graph, [new_record(advice, None, True, 1)])
+
+
 def left(path: Path) -> None:
     """A pack, a journal, and a branch that was dropped."""
     shop(path)
@@ -194,5 +211,6 @@ SCENARIOS = {
     ),
     "index": Scenario(packed, opened(index), changes_rows=False),
     "relayout": Scenario(packed, opened(lay_out_anew), changes_rows=False),
+    "tune": Scenario(advised, opened(lambda db: db.advice(1).apply()), changes_rows=False),
     "create": Scenario(lambda path: None, create),
 }

@@ -23,6 +23,7 @@ from livingdb import Database, LivingDBError, Retention, alert, condition
 from livingdb.catalog import schema
 from livingdb.catalog.jobs import JobRow
 from livingdb.catalog.leases import LeaseRow
+from livingdb.catalog.tuning import TuningRow
 from livingdb.evolution import AddColumn, MaskColumn
 from livingdb.graph.storage.drain_journal import drain_journal
 
@@ -66,6 +67,8 @@ def build(path: Path) -> None:
             db._graph.catalog.labels.add(connection, "orders", "city", "personal")
             row = JobRow("fold", "failed", "host:1:2:3 x", 4, 5, 6, 7, 8, "main", "full", {"a": 1})
             db._graph.catalog.jobs.swap(connection, None, row)
+            advice = TuningRow("relayout", "a table", "undone", 9, {"why": "by hand"})
+            db._graph.catalog.tuning.add(connection, [advice])
         db._graph.catalog.counters.take("column", 5)
         db.tag("v2", "main~1")
         for number in range(34):  # so that there is a run
@@ -157,6 +160,7 @@ def questions(db: Database) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "copies", catalog.outside_copies.all
     yield "trail", lambda: db.sync("totals").trail
     yield "layout", lambda: db.branch("main").table("orders").layout
+    yield "tuning", catalog.tuning.all
     yield "observations", lambda: catalog.observations.all(1)
 
 

@@ -41,6 +41,7 @@ from livingdb.catalog.steps import Steps
 from livingdb.catalog.streams import Streams
 from livingdb.catalog.syncs import Syncs
 from livingdb.catalog.table_layouts import TableLayouts
+from livingdb.catalog.tuning import TuningRows
 from livingdb.catalog.versions import VersionRows
 from livingdb.errors import Corruption
 
@@ -84,6 +85,7 @@ class Catalog:
         self.versions = VersionRows(engine, queries)
         self.table_layouts = TableLayouts(queries)
         self.observations = Observations(queries)
+        self.tuning = TuningRows(queries)
         self.counters = Counters(engine, queries)
         self.jobs = Jobs(queries)
         self.outside_copies = OutsideCopies(queries)
@@ -198,6 +200,10 @@ class Catalog:
         """Write down a fact about the database, in a transaction."""
         _facts.put(connection, [{"name": name, "value": value}])
 
+    def forget_meta(self, connection: Connection, name: str) -> None:
+        """Forget a fact about the database, in a transaction."""
+        _facts.delete(connection, schema.meta.c.name == name)
+
     def retention(self) -> str | None:
         """The policy of what is kept, as it was set; None: everything is."""
         return self.meta(RETENTION)
@@ -205,7 +211,7 @@ class Catalog:
     def set_retention(self, connection: Connection, policy: str | None) -> None:
         """Set the policy of what is kept; None: everything is."""
         if policy is None:
-            _facts.delete(connection, schema.meta.c.name == RETENTION)
+            self.forget_meta(connection, RETENTION)
         else:
             _facts.put(connection, [{"name": RETENTION, "value": policy}])
 

@@ -181,6 +181,7 @@ def _add_steps_and_digests(connection: Connection) -> None:
     schema.step.create(connection)
     _add_runs_of_deltas(connection)
     _add_keeping(connection)
+    _add_tuning(connection)
     known = inspect(connection)
     for rows in sealed_tables(schema.metadata.sorted_tables):
         there = {found["name"] for found in known.get_columns(rows.table.name)}
@@ -223,6 +224,10 @@ def _add_keeping_and_layouts(connection: Connection) -> None:
         seal_trees_anew(connection)
 
 
+def _add_tuning(connection: Connection) -> None:
+    schema.tuning.create(connection, checkfirst=True)
+
+
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     1: _add_syncs,
     2: _add_runs,
@@ -232,6 +237,7 @@ MIGRATIONS: dict[int, Callable[[Connection], None]] = {
     6: _add_steps_and_digests,
     7: _add_runs_of_deltas,
     8: _add_keeping_and_layouts,
+    9: _add_tuning,
 }
 """What brings a catalog from one schema version to the next."""
 

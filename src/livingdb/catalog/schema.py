@@ -67,11 +67,12 @@ __all__ = [
     "tag",
     "touch",
     "trail",
+    "tuning",
     "version",
     "watch",
 ]
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 
 metadata = MetaData()
 _Number = BigInteger().with_variant(Integer, "sqlite")
@@ -380,6 +381,21 @@ observation = Table(
     _digest(),
     sqlite_with_rowid=False,
 )
+
+tuning = Table(
+    "tuning",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("time", _Number, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("details", Text, nullable=False),
+    _digest(),
+    sqlite_autoincrement=True,
+)
+
+Index("tuning_by_state", tuning.c.state, tuning.c.number)
 
 delta_run = Table(
     "delta_run",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from sqlalchemy import Connection
 
 from livingdb.catalog import schema
@@ -26,14 +24,15 @@ class TableLayouts:
         rows = _rows.read_all(self._queries.all(_rows.every))
         return {str(table): str(layout) for table, layout in rows}
 
-    def change(
-        self, connection: Connection, table: str, make: Callable[[str | None], str | None]
-    ) -> None:
-        """Give a table something else, by what it has, in a transaction; None takes it away."""
-        is_table = _rows.table.c.table == table
-        found = connection.execute(_rows.every.where(is_table).with_for_update()).first()
-        made = make(None if found is None else str(_rows.read(found)[1]))
-        if made is None:
-            _rows.delete(connection, is_table)
+    def find(self, connection: Connection, table: str) -> str | None:
+        """What a table was given, asked in a transaction; None if that is nothing."""
+        asked = _rows.every.where(_rows.table.c.table == table)
+        found = connection.execute(asked.with_for_update()).first()
+        return None if found is None else str(_rows.read(found)[1])
+
+    def put(self, connection: Connection, table: str, given: str | None) -> None:
+        """Let a table have something, in a transaction; None: nothing any more."""
+        if given is None:
+            _rows.delete(connection, _rows.table.c.table == table)
         else:
-            _rows.put(connection, [{"table": table, "layout": made}])
+            _rows.put(connection, [{"table": table, "layout": given}])

@@ -22,12 +22,12 @@ from livingdb.derivation.lag import Lag
 from livingdb.derivation.view import KIND
 from livingdb.errors import LivingDBError, MaskKeyMissing, Untrusted
 from livingdb.graph.graph import Graph, HeadMoved, now
-from livingdb.graph.schedule import Schedule, next_time, parse_schedule
+from livingdb.graph.schedule import HALF, Schedule, next_time, parse_schedule
 from livingdb.guard.sync_failure import TRANSIENT_ERRORS, record_failure
 from livingdb.guard.sync_lag import missing_key, sync_lag
 from livingdb.guard.sync_state import sync_chain
 
-__all__ = ["Turn", "due_syncs", "propagate", "sync_turns"]
+__all__ = ["Turn", "due_syncs", "propagate", "refresh_shares", "sync_turns"]
 
 _SEVERAL = 4
 _TRIES = 3
@@ -43,6 +43,7 @@ def due_syncs(graph: Graph, time: float | None = None) -> list[SyncRow]:
     names = graph.sync_chains().names
     active = [sync for sync in graph.catalog.syncs.all() if sync.is_active]
     every = Views.of(active).every
+    shares = refresh_shares(graph)
     wanted: set[SyncId] = set()
     readers: dict[BranchId, list[SyncId]] = {}
     for sync, view in every:
@@ -58,14 +59,20 @@ def due_syncs(graph: Graph, time: float | None = None) -> list[SyncRow]:
         elif when.kind in ("immediate", "on demand") or sync.target not in names:
             is_due = False
         else:
-            is_due = _is_due(graph, sync, when, moment)
+            is_due = _is_due(graph, sync, when, moment, shares.get(sync.id, HALF))
         if is_due:
             wanted.add(sync.id)
             found.append(sync)
     return found[::-1]
 
 
-def _is_due(graph: Graph, sync: SyncRow, when: Schedule, moment: float) -> bool:
+def refresh_shares(graph: Graph) -> dict[SyncId, float]:
+    """After which share of their lags some syncs are due, as tuning chose."""
+    applied = (row for row in graph.catalog.tuning.applied() if row.action == "refresh")
+    return {row.subject: float(row.details["action"]["share"]) for row in applied}
+
+
+def _is_due(graph: Graph, sync: SyncRow, when: Schedule, moment: float, share: float) -> bool:
     last = oldest = moment
     if when.kind == "every":
         found = _last_run_time(graph, sync)
@@ -75,7 +82,7 @@ def _is_due(graph: Graph, sync: SyncRow, when: Schedule, moment: float) -> bool:
     elif when.kind == "lag":
         lag = sync_lag(graph, [sync], moment)
         oldest = moment - (0.0 if lag is None else lag.seconds)
-    return when.is_due(moment, last, oldest)
+    return when.is_due(moment, last, oldest, share)
 
 
 def _last_run_time(graph: Graph, sync: SyncRow) -> float | None:
@@ -110,10 +117,12 @@ def sync_turns(
     """
     moment = clock.time() if time is None else time
     due = {sync.id for sync in due_syncs(graph, moment)}
+    shares = refresh_shares(graph)
     turns = [Turn(sync, moment) for sync in _waiting_for_keys(graph) if _has_key(sync, trust)]
     for sync in graph.catalog.syncs.all():
         if sync.is_active and sync.kind == KIND:
-            when = _turn_time(graph, sync, sync.id in due, moment, trust, lags or {})
+            share = None if sync.id in due else shares.get(sync.id, HALF)
+            when = _turn_time(graph, sync, share, moment, trust, lags or {})
             if when is not None:
                 turns.append(Turn(sync, when))
     return sorted(turns, key=lambda turn: (turn.time, turn.sync.number))
@@ -126,13 +135,16 @@ def _has_key(sync: SyncRow, trust: Sequence[str]) -> bool:
 def _turn_time(
     graph: Graph,
     sync: SyncRow,
-    is_due: bool,
+    share: float | None,
     moment: float,
     trust: Sequence[str],
     lags: Mapping[SyncId, Lag | None],
 ) -> float | None:
-    """When the runner next does something for a sync; None: there is nothing to be done."""
-    when = parse_schedule(sync.frequency)
+    """When the runner next does something for a sync; None: there is nothing to be done.
+
+    `share` is how much of its lag is to pass; None: it is due now.
+    """
+    when, is_due = parse_schedule(sync.frequency), share is None
     if when.kind == "every":
         return moment if is_due else _next_time(graph, sync, when)
     if when.kind == "on demand" or not (is_due or when.kind == "lag"):
@@ -141,7 +153,7 @@ def _turn_time(
     lag = lags[sync.id] if known else sync_lag(graph, [sync], moment, trust)
     if not lag or lag.reason:
         return None
-    return moment if is_due else moment - lag.seconds + when.seconds / 2
+    return moment if share is None else moment - lag.seconds + when.seconds * share
 
 
 def _next_time(graph: Graph, sync: SyncRow, when: Schedule) -> float | None:

@@ -25,13 +25,13 @@ from livingdb.database.snapshot import Snapshot
 from livingdb.database.spark_work import SparkWork
 from livingdb.database.sync import Sync, drop_branch, every_sync, find_sync
 from livingdb.database.tracing import Tracing
+from livingdb.database.tuning import Tuning
 from livingdb.errors import InvalidData, NotFound, RuleViolation
 from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import check_tag, is_hidden
 from livingdb.graph.refs import ResolvedRef
 from livingdb.graph.retention import Retention
-from livingdb.graph.storage.observe import OBSERVE, OFF
 
 if TYPE_CHECKING:
     from livingdb.commit.group_commit import GroupCommits
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["Database"]
 
 
-class Database(Alerting, Comparing, Tracing):
+class Database(Alerting, Comparing, Tracing, Tuning):
     """An open database; also a context manager that closes it.
 
     Threads may share it, and the branches, snapshots and tables that it gives: each call is as if
@@ -127,22 +127,6 @@ class Database(Alerting, Comparing, Tracing):
     def id(self) -> str:
         """What tells it from all others: 32 hex digits that stay, and that copies of it share."""
         return self._graph.catalog.database_id
-
-    @property
-    def tuning(self) -> str:
-        """Whether the database observes how it is used ("observe"), or does not ("off").
-
-        What is observed names tables and columns and no values, is bounded, and fades.  With "off"
-        nothing is counted in any process, and what was is forgotten.
-        """
-        self._graph.observe_now()
-        return OBSERVE if self._graph.observer.is_on else OFF
-
-    @tuning.setter
-    def tuning(self, value: str) -> None:
-        if value not in (OBSERVE, OFF):
-            raise InvalidData(f"tuning {value!r}: choose {OBSERVE!r} or {OFF!r}")
-        self._graph.observer.turn(value == OBSERVE)
 
     def close(self) -> None:
         """Let go of it; nothing is lost.

@@ -17,6 +17,8 @@ from livingdb.errors import InvalidData, NotFound
 from livingdb.evolution.masked_history import MessageFilter
 from livingdb.graph import ancestry as history
 from livingdb.graph.snapshot_columns import TIME, snapshot_columns
+from livingdb.maintenance.tuning.advice import Advice
+from livingdb.maintenance.tuning.advice_table import tuning_table
 
 if TYPE_CHECKING:
     from livingdb.database.database import Database
@@ -295,6 +297,13 @@ def _jobs(database: Database, ref: str) -> pa.Table:
     )  # fmt: skip
 
 
+def _tuning(database: Database, ref: str) -> pa.Table:
+    """What was advised, tried, applied and undone; nothing of it behind a mask."""
+    is_told = _message_filter(database, ref).hides_nothing
+    rows = database._graph.catalog.tuning.all() if is_told else []
+    return tuning_table([Advice(database._graph, row) for row in rows])
+
+
 def _outbox(database: Database, ref: str) -> pa.Table:
     rows = database._graph.catalog.outbox.all()
     return pa.table(
@@ -338,5 +347,6 @@ _TABLES: dict[str, tuple[Callable[..., pa.Table], int, int]] = {
     "alerts": (_alerts, 0, 0),
     "merge_requests": (_merge_requests, 0, 0),
     "outbox": (_outbox, 0, 0),
+    "tuning": (_tuning, 0, 0),
     "watches": (_watches, 0, 0),
 }

@@ -94,6 +94,7 @@ class Graph:
         self.versions.keep_index = self.upkeep.keep_index
         self.observer = Observer(self)
         self.versions.note_change = self.observer.note_change
+        self.versions.note_evaluation = self.observer.note_evaluation
         self._lock = RLock()
         self._syncs: KnownSyncs | None = None
         self._sync_chains: SyncChains | None = None

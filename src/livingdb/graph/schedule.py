@@ -16,8 +16,10 @@ from datetime import UTC, datetime
 
 from livingdb.errors import InvalidData
 
-__all__ = ["Schedule", "next_time", "parse_schedule"]
+__all__ = ["HALF", "Schedule", "next_time", "parse_schedule"]
 
+HALF = 0.5
+"""The share of a lag after which a refresh is due: the rest is for it, and for whoever reads it."""
 _UNITS = {
     "second": 1,
     "sec": 1,
@@ -59,16 +61,18 @@ class Schedule:
             return self.cron
         return f"{self.kind} {_render_period(self.seconds)}" if self.seconds else self.kind
 
-    def is_due(self, now: float, last: float, oldest: float) -> bool:
-        """Whether it is due, given the last refresh and the oldest change it has not seen."""
+    def is_due(self, now: float, last: float, oldest: float, share: float = HALF) -> bool:
+        """Whether it is due, given the last refresh and the oldest change it has not seen.
+
+        `share` is how much of a lag passes before it is.
+        """
         if self.kind == "deferred":
             return True
         if self.kind == "every":
             if self.cron:
                 return next_time(self.cron, last) <= now
             return last + self.seconds <= now
-        # Half of the lag is for the refresh itself and for whoever reads it.
-        return self.kind == "lag" and oldest + self.seconds / 2 <= now
+        return self.kind == "lag" and oldest + self.seconds * share <= now
 
 
 def parse_schedule(text: object) -> Schedule:

@@ -13,6 +13,8 @@ import time as clock
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from sqlalchemy import Connection
+
 from livingdb.catalog.branches import BranchRow
 from livingdb.chunks.address import Address
 from livingdb.errors import Unsupported
@@ -27,7 +29,9 @@ __all__ = [
     "displaced_tree",
     "lay_out",
     "lay_out_due",
+    "put_layout",
     "set_layout",
+    "table_layout",
     "visible_version",
 ]
 
@@ -56,16 +60,23 @@ def change_settings(
     graph: Graph, table: str, change: Callable[[TableSettings], TableSettings]
 ) -> None:
     """Give a table, by its identity, other settings by those that it has."""
-
-    def make(known: str | None) -> str | None:
-        settings = TableSettings() if known is None else TableSettings.from_json(json.loads(known))
-        made = change(settings).to_json()
-        return json.dumps(made) if made else None
-
     with graph.catalog.write() as connection:
-        graph.catalog.table_layouts.change(connection, table, make)
-        graph.catalog.raise_epoch(connection)
+        _put_settings(graph, connection, table, change(_settings(graph, connection, table)))
     graph.observe_now()
+
+
+def _settings(graph: Graph, connection: Connection, table: str) -> TableSettings:
+    found = graph.catalog.table_layouts.find(connection, table)
+    return TableSettings() if found is None else TableSettings.from_json(json.loads(found))
+
+
+def _put_settings(
+    graph: Graph, connection: Connection, table: str, settings: TableSettings
+) -> None:
+    """Let a table have settings; others know them as soon as they ask for anything that is new."""
+    made = settings.to_json()
+    graph.catalog.table_layouts.put(connection, table, json.dumps(made) if made else None)
+    graph.catalog.raise_epoch(connection)
 
 
 def visible_version(graph: Graph, branch: str, table: str) -> Version:
@@ -74,6 +85,19 @@ def visible_version(graph: Graph, branch: str, table: str) -> Version:
     if is_hidden(table):
         raise missing_table_error(table, _shown(graph.tables(head)))
     return graph.version(head, table)
+
+
+def table_layout(graph: Graph, connection: Connection, table: str) -> TableLayout | None:
+    """The layout that a table, by its identity, was given; asked in a transaction."""
+    return _settings(graph, connection, table).layout
+
+
+def put_layout(
+    graph: Graph, connection: Connection, table: str, layout: TableLayout | None
+) -> None:
+    """Let a table, by its identity, have a layout, in a transaction; None: its first one."""
+    known = _settings(graph, connection, table)
+    _put_settings(graph, connection, table, replace(known, layout=layout))
 
 
 def _shown(tables: Mapping[str, Address]) -> dict[str, Address]:
@@ -101,11 +125,15 @@ def lay_out_due(graph: Graph) -> list[DisplacedTree]:
 
 
 def lay_out(
-    graph: Graph, seconds: float, time: Callable[[], float] = clock.perf_counter
+    graph: Graph,
+    seconds: float,
+    time: Callable[[], float] = clock.perf_counter,
+    of_table: str | None = None,
 ) -> list[DisplacedTree]:
     """Lay out anew what is due until so many seconds have passed; what was done.
 
-    One that is begun is finished, and whatever was done stays done.
+    One that is begun is finished, and whatever was done stays done.  `of_table`: only the trees
+    of a table, by its identity.
     """
     graph.check_writable()
     done: list[DisplacedTree] = []
@@ -113,6 +141,8 @@ def lay_out(
     for tree in lay_out_due(graph):
         if time() >= end:
             break
+        if of_table not in (None, graph.versions.definition(tree.version).id):
+            continue
         graph.fold(tree.version)
         done.append(tree)
     if done:

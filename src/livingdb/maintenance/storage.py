@@ -14,7 +14,7 @@ from livingdb.maintenance.reach import Trees, recipe_chunks, recipe_inputs
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import load_recipe
 
-__all__ = ["Storage", "Weight", "measure_storage"]
+__all__ = ["Storage", "Weight", "measure_storage", "used_bytes"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,14 @@ def measure_storage(graph: Graph) -> Storage:
         {name: weigh.weight(part) for name, part in branches.items()},
         needed / unique if unique else 1.0,
     )
+
+
+def used_bytes(graph: Graph) -> int:
+    """What the files of a database take; little is asked for that."""
+    files = graph.place.files
+    packs = sum(files.size(f"packs/{name}") for name in graph.catalog.packs.names())
+    journal = graph.store.journal.size_bytes()
+    return packs + _catalog_bytes(graph, journal) + ProjectionFiles(files).bytes()
 
 
 def _catalog_bytes(graph: Graph, journal_bytes: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time as clock
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -61,18 +62,20 @@ class RowSet:
         filters: Sequence[ZoneFilter] = (),
     ) -> Iterator[pa.RecordBatch]:
         """The rows in key order, as batches of the columns asked for, or of all that are shown."""
+        positions = self._positions(columns)
+        found = self.forest.scan(self.root, positions or [0], span, filters, self.tail)
         if self.counts is not None:
             kind = "range" if span.is_bounded else "filter" if filters else "whole"
-            self.counts.note_scan(self.schema, columns, kind)
-        positions = self._positions(columns)
+            by = tuple(item.position for item in filters)
+            found = self.counts.scan(self.schema, columns, kind, by).watch(found)
         schema = pa.schema([self.schema.stored_columns[position].field for position in positions])
         if not positions:
-            for arrays in self.forest.scan(self.root, [0], span, filters, self.tail):
+            for arrays in found:
                 yield pa.RecordBatch.from_struct_array(
                     pa.array([{}] * len(arrays[0]), pa.struct([]))
                 )
             return
-        for arrays in self.forest.scan(self.root, positions, span, filters, self.tail):
+        for arrays in found:
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def to_arrow(
@@ -92,12 +95,21 @@ class RowSet:
 
     def at_key(self, encoded: Any) -> dict[str, Any] | None:
         """The same, by the key as it is encoded."""
-        names = [column.name for column in self.schema.visible_columns]
         counts = self.counts
-        if counts is not None:
-            counts.gets += 1
-            if not counts.gets & SAMPLED_MASK:
-                counts.note_place(self, encoded)
+        if counts is None:
+            return self._row(encoded)
+        counts.gets += 1
+        if counts.gets & SAMPLED_MASK:
+            return self._row(encoded)
+        counts.note_place(self, encoded)
+        began = clock.perf_counter()
+        found = self._row(encoded)
+        counts.note_get(clock.perf_counter() - began)
+        return found
+
+    def _row(self, encoded: Any) -> dict[str, Any] | None:
+        """The row with an encoded key."""
+        names = [column.name for column in self.schema.visible_columns]
         if self.tail is not None:
             at = int(np.searchsorted(self.tail.keys, encoded))
             if at < len(self.tail) and self.tail.keys[at] == encoded:
@@ -128,9 +140,11 @@ class RowSet:
         self, keys: KeyArray, columns: Sequence[str] | None = None
     ) -> tuple[npt.NDArray[np.bool_], list[pa.Array]]:
         """Which of the sorted keys have rows, and the columns of those rows."""
-        if self.counts is not None:
-            self.counts.note_scan(self.schema, columns, "keys")
+        began = clock.perf_counter()
         found_keys, arrays = self._overlay(keys, self._positions(columns))
+        if self.counts is not None:
+            seconds = clock.perf_counter() - began
+            self.counts.scan(self.schema, columns, "keys").add(len(keys), seconds)
         return member(keys, found_keys), arrays
 
     def _overlay(self, keys: KeyArray, positions: Sequence[int]) -> tuple[KeyArray, list[pa.Array]]:

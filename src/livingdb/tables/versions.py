@@ -6,6 +6,7 @@ what a read costs and nothing else.
 
 from __future__ import annotations
 
+import time as clock
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
@@ -73,6 +74,7 @@ _LINK_ROWS = 16
 KeepAnswer = Callable[[Version, Derived, Sequence[StoredChunk]], None]
 KeepIndex = Callable[[BuiltIndex], None]
 NoteChange = Callable[[Version, Delta], None]
+NoteEvaluation = Callable[[Version, float], None]
 
 
 class Versions:
@@ -106,6 +108,8 @@ class Versions:
         """Takes an index that was made to be read."""
         self.note_change: NoteChange = lambda version, changes: None
         """Is told of changes that are made."""
+        self.note_evaluation: NoteEvaluation = lambda version, seconds: None
+        """Is told of versions that are evaluated to be read, and how long that took."""
         self.uniques = UniqueIndexes(self)
         self.indexes = TableIndexes(self)
 
@@ -498,14 +502,22 @@ class Versions:
         assert isinstance(recipe, Derived)
         evaluator = self._evaluator(recipe)
         made: list[StoredChunk] = []
+        began = clock.perf_counter()
         place, put = self.placement(origin), made.append if sink is None else sink
         tree = place.tree(evaluator.root(recipe, self, place.forest, put), put)
         if sink is None:
             self.keep_answer(origin, recipe, made)
             self.index.cache(origin.address, tree)
+            self.note_evaluation(origin, clock.perf_counter() - began)
         else:
             self.index.materialize(origin.address, tree)
         return origin
+
+    def computed_root(self, version: Version, sink: Sink) -> Address:
+        """The root of the tree that a derived origin makes; nobody but the sink keeps it."""
+        recipe = self.recipe(version)
+        assert isinstance(recipe, Derived)
+        return self._evaluator(recipe).root(recipe, self, self.placement(version).forest, sink)
 
     def _put_answer(self, version: Version, recipe: Derived, chunks: Sequence[StoredChunk]) -> None:
         self.store.put(chunks)

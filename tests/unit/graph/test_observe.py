@@ -20,6 +20,7 @@ from livingdb.tables.read_counts import SAMPLED_MASK, SAMPLED_ROWS
 SECRET = "nobody is to know this"
 NOW = 1_700_000_000_000_000
 ROWS = 3_000
+ROW = {"id": [1], "a": ["x"], "b": [1], "c": [1]}
 
 
 @pytest.fixture
@@ -160,7 +161,7 @@ def test_it_is_kept_after_commits_and_at_the_end_if_it_is_worth_it(
 
 def test_off_is_off_everywhere(db: Database, tmp_path: Path) -> None:
     assert db.tuning == "observe"
-    with pytest.raises(InvalidData, match="choose 'observe' or 'off'"):
+    with pytest.raises(InvalidData, match="choose 'observe', 'auto' or 'off'"):
         db.tuning = "perhaps"
     with livingdb.open(tmp_path / "db", author="bob", engine="embedded") as other:
         table = other.branch("main").table("t")
@@ -183,3 +184,24 @@ def test_off_is_off_everywhere(db: Database, tmp_path: Path) -> None:
         reader.branch("main").table("t").to_arrow()
         with pytest.raises(LivingDBError, match="read"):
             reader.tuning = "off"
+
+
+def test_what_is_read_together_how_much_and_for_how_long(db: Database) -> None:
+    main = db.branch("main")
+    table = main.table("t")
+    for _ in range(3):
+        table.to_arrow(["c", "b"])
+    table.to_arrow(["b"], where="c > 2990")
+    for number in range(SAMPLED_MASK + 1):
+        table.get(number)
+    for _ in range(2):
+        main.upsert("u", ROW)
+    db._graph.fold(db._graph.version(main.head._row, "u"))
+    found = seen(db)
+    assert found["t"]["read columns"][f"whole {' '.join(ids(db, 'b', 'c'))}"] == 3
+    assert found["t"]["rows"]["whole"] == 3 * ROWS
+    assert found["t"]["filtered"] == {ids(db, "c")[0]: 1}
+    assert 0 < found["t"]["rows"]["filter"] < ROWS, "what zones left of the leaves"
+    assert set(found["t"]["microseconds"]) == {"whole", "filter", "get"}
+    assert found["t"]["session"] == {"gets": 1}
+    assert found["u"]["fold"]["times"] == 1

@@ -36,6 +36,7 @@ COMMANDS = (
     "check",
     "storage",
     "compact",
+    "tune",
     "backup",
     "restore",
     "gc",
@@ -105,6 +106,8 @@ def command(name: str) -> Any:  # noqa: PLR0912, PLR0915
             from livingdb.cli.commands.status import status as found
         case "check":
             from livingdb.cli.commands.check import check as found
+        case "tune":
+            from livingdb.cli.commands.tune import tune as found
         case "storage":
             from livingdb.cli.commands.storage import storage as found
         case "compact":

@@ -24,10 +24,11 @@ from livingdb.trees.delta import Delta
 if TYPE_CHECKING:
     from livingdb.graph.graph import Graph
 
-__all__ = ["OBSERVE", "OFF", "STATEMENTS", "TUNING", "Observer"]
+__all__ = ["AUTO", "MODES", "OBSERVE", "OFF", "STATEMENTS", "TUNING", "Observer"]
 
-TUNING, OBSERVE, OFF = "tuning", "observe", "off"
-"""The fact that says whether the database observes, and what it may be."""
+TUNING, OBSERVE, OFF, AUTO = "tuning", "observe", "off", "auto"
+"""The fact that says whether the database observes, or tunes itself, and what it may be."""
+MODES = (OBSERVE, OFF, AUTO)
 STATEMENTS = "statements"
 """The subject of what is counted of no table."""
 
@@ -49,35 +50,40 @@ class Observer:
         """The same by definitions, to be found at once; empty as long as nothing is counted."""
         self._statements: dict[str, dict[str, float]] = {}
         self._commits = 0
-        self._is_on: bool | None = None
+        self._mode: str | None = None
 
     # --- on and off --------------------------------------------------------------------------
 
     @property
-    def is_on(self) -> bool:
-        """Whether anything is counted."""
-        known = self._is_on
+    def mode(self) -> str:
+        """Whether the database is observed, tunes itself, or neither."""
+        known = self._mode
         if known is None:
-            known = self._is_on = self._graph.catalog.meta(TUNING) != OFF
+            known = self._mode = self._graph.catalog.meta(TUNING) or OBSERVE
         return known
 
-    def turn(self, is_on: bool) -> None:
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is counted."""
+        return self.mode != OFF
+
+    def turn(self, mode: str) -> None:
         """Observe from now on, in all processes, or never; then what is known is forgotten."""
         self._graph.check_writable()
-        catalog = self._graph.catalog
+        catalog, is_off = self._graph.catalog, mode == OFF
         with catalog.write() as connection:
-            catalog.set_meta(connection, TUNING, OBSERVE if is_on else OFF)
-            if not is_on:
+            catalog.set_meta(connection, TUNING, mode)
+            if is_off:
                 catalog.observations.clear(connection)
             catalog.raise_epoch(connection)
-        self._is_on = is_on
-        if not is_on:
+        self._mode = mode
+        if is_off:
             with self._lock:
                 self._tables, self._counted, self._statements = {}, {}, {}
 
     def refresh(self) -> None:
         """Ask anew whether to observe."""
-        self._is_on, self._counted = None, {}
+        self._mode, self._counted = None, {}
 
     # --- counting ----------------------------------------------------------------------------
 
@@ -115,6 +121,16 @@ class Observer:
         counts = self._counts_of(version)
         if counts is not None:
             counts.note_projection(is_hit)
+
+    def note_work(self, version: Version, kind: str, seconds: float) -> None:
+        """A tree of a version was made: by a "fold", or to "evaluate" it for a reader."""
+        counts = self._counts_of(version)
+        if counts is not None:
+            counts.note_work(kind, seconds)
+
+    def note_evaluation(self, version: Version, seconds: float) -> None:
+        """A version was evaluated to be read."""
+        self.note_work(version, "evaluate", seconds)
 
     def note_statement(self, kind: str, seconds: float) -> None:
         """A statement took so long."""

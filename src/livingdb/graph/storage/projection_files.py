@@ -87,6 +87,10 @@ class ProjectionFiles:
         """Where a file lies."""
         return f"{self._files.url}/{_data(name)}"
 
+    def size(self, name: str) -> int:
+        """What a file takes."""
+        return self._files.size(_data(name))
+
     def bytes(self) -> int:
         """What all of them take."""
         return sum(self._files.size(path) for path in self._files.list(FOLDER))

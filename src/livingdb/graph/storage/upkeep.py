@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time as clock
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from threading import RLock
@@ -231,12 +232,14 @@ class Upkeep:
             if known is not None:
                 return known
             has_tree = graph.index.tree(version.address) is not None
+            began = clock.perf_counter()
             try:
                 with graph.stage(FOLD_BYTES) as staging:
                     root = self._fold_tree(version, staging)
                     self._save(version, staging, epoch, is_replaced=has_tree)
             finally:
                 graph.index.forget_tree(version.address)
+            graph.observer.note_work(version, "fold", clock.perf_counter() - began)
             with suppress(LivingDBError):  # the next commit makes those that fail
                 graph.versions.uniques.ensure(version)
                 graph.versions.indexes.ensure(version)

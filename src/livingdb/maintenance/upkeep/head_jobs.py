@@ -12,6 +12,9 @@ from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.graph.storage.projection_files import ProjectionFiles, write_file
 from livingdb.graph.storage.projections import BaseRows, base_rows, subtree_files
+from livingdb.maintenance.tuning.actions.store import computed_origin, storing_choices
+from livingdb.maintenance.tuning.budget import Room
+from livingdb.maintenance.tuning.workload import has_stored_tree
 from livingdb.maintenance.upkeep.job import Estimate, Memory, Step, Work
 from livingdb.maintenance.upkeep.look_at_heads import estimate_heads, look_at_heads
 from livingdb.tables.index import Version
@@ -57,17 +60,28 @@ def estimate_migration(work: Work, memory: Memory) -> Estimate | None:
 
 
 def migrate_heads(work: Work, memory: Memory) -> Iterator[Step]:
-    """Give tables that are read through lenses trees of their own.
+    """Give tables that are read through lenses trees of their own, or that tuning says have some.
 
-    Very large ones are left to whoever says `migrate`, unless there is somebody for large work.
+    Very large ones are left to whoever says `migrate`, unless there is somebody for large work;
+    and so is what goes beyond the budget.
     """
     graph = work.graph
+    chosen, room = storing_choices(graph), Room(graph)
+
+    def is_wanted(version: Version) -> bool:
+        choice = chosen.get(graph.versions.definition(version).id or "")
+        if choice:
+            is_computed = computed_origin(graph, version) is not None
+            return is_computed and not has_stored_tree(graph, version)
+        return choice is None and is_migration_pending(graph, version)
 
     def look(row: BranchRow, name: str, version: Version) -> Iterator[int]:
-        if is_hidden(row.name) or is_hidden(name) or not is_migration_pending(graph, version):
+        if is_hidden(row.name) or is_hidden(name) or not is_wanted(version):
             return
         rows, large = graph.versions.count(version), graph.large
         if rows > MOST_ROWS and (large is None or not large.takes(lambda: rows)):
+            return
+        if not room.takes(rows):
             return
         graph.fold(version)
         graph.versions.forget_projections()
@@ -84,10 +98,13 @@ def estimate_projections(work: Work, memory: Memory) -> Estimate | None:
 
 
 def project_heads(work: Work, memory: Memory) -> Iterator[Step]:
-    """Write the files that projections lack, of tables that have some or are to have them."""
+    """Write the files that projections lack, of tables that have some or are to have them.
+
+    What goes beyond the budget is not written.
+    """
     graph = work.graph
     files = ProjectionFiles(graph.place.files)
-    held = files.held()
+    held, room = files.held(), Room(graph)
 
     def look(row: BranchRow, name: str, version: Version) -> Iterator[int]:
         definition = graph.versions.definition(version)
@@ -99,7 +116,7 @@ def project_heads(work: Work, memory: Memory) -> Iterator[Step]:
         if base is None or not (is_wanted or _has_projections(graph, base, held)):
             return
         for file, subtree in subtree_files(base):
-            if file not in held:
+            if file not in held and room.takes(subtree.rows):
                 rows = replace(base.tree, tail=None)
                 stored = rows.schema.stored_columns
                 names = [column.name for column in stored]

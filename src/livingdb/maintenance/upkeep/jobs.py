@@ -32,6 +32,7 @@ from livingdb.maintenance.upkeep.sync_jobs import (
     estimate_syncs,
     propagate_syncs,
 )
+from livingdb.maintenance.upkeep.tuning_jobs import estimate_tuning, tune_database
 
 __all__ = ["JOBS", "PROPAGATE"]
 
@@ -45,6 +46,7 @@ JOBS = (
     Job("fold", "trees, runs and indexes made", estimate_folds, fold_heads),
     Job("migrate", "tables migrated", estimate_migration, migrate_heads),
     Job("layout", "trees laid out anew", estimate_layouts, lay_out_heads),
+    Job("tune", "changes made or undone", estimate_tuning, tune_database, 5.0, share=0.25),
     Job("project", "projections written", estimate_projections, project_heads),
     Job("collect", "snapshots forgotten", estimate_collection, collect, 1.0),
     Job("sweep", "files removed", estimate_sweep, sweep),

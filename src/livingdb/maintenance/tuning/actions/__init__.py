@@ -1,0 +1,1 @@
+"""What tuning does: one file for each kind of action."""

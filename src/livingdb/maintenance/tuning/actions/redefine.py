@@ -1,0 +1,55 @@
+"""Another definition of a view: advised, and left to users, who see it in the view's history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from sqlalchemy import Connection
+
+from livingdb.errors import Unsupported
+from livingdb.graph.graph import Graph
+from livingdb.maintenance.tuning.evidence import Evidence
+from livingdb.maintenance.tuning.gain import Gain
+
+__all__ = ["Redefine"]
+
+
+@dataclass(frozen=True)
+class Redefine:
+    """Derive a view, by the identity of its sync, again: with materialize='none', for instance."""
+
+    subject: str
+    name: str
+    materialize: str
+
+    kind: ClassVar[str] = "redefine"
+    is_by_hand: ClassVar[bool] = True
+
+    def __str__(self) -> str:
+        return f"derive {self.name} again with materialize={self.materialize!r}"
+
+    def to_json(self) -> dict[str, Any]:
+        """See `Action.to_json`."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """See `Action.from_json`."""
+        return cls(**data)
+
+    def apply(self, graph: Graph, connection: Connection) -> None:
+        """Refused: a definition is the user's, and another one is a snapshot of the view."""
+        raise Unsupported(f"{self}: by hand, with branch.derive({self.name!r}, …, replace=True)")
+
+    def finish(self, graph: Graph, seconds: float) -> None:
+        """Nothing follows."""
+
+    def inverse(self) -> Self:
+        """It is never done here."""
+        raise Unsupported(f"{self}: it is done, and undone, by hand")
+
+    def measure(self, evidence: Evidence, seconds: float) -> Gain | None:
+        """It cannot be tried without being done."""
+        return None

@@ -1,0 +1,1 @@
+"""Advisors: each looks at the evidence for one thing that might cost less."""

@@ -1,0 +1,276 @@
+"""Trying: a table is copied in two layouts, hidden, and the observed work is done on both.
+
+The copies are in memory.  Of a large table a stretch of keys is copied, and what was measured is
+scaled up.  Reads and folds are done as they were observed, with the same columns, numbers of rows
+and places, and always on both copies in turns, so that what else the machine does weighs on both.
+The processor's time is counted, and for every chunk what the store takes to give it, by the model.
+"""
+
+from __future__ import annotations
+
+import math
+import time as clock
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from livingdb.chunks.address import Address
+from livingdb.chunks.memory import MemoryStore
+from livingdb.chunks.store import StoredChunk
+from livingdb.maintenance.tuning.gain import Gain, OutOfTime
+from livingdb.maintenance.tuning.model import CostModel
+from livingdb.maintenance.tuning.predict import Arrangement, fold_limit
+from livingdb.maintenance.tuning.workload import ObservedTable, Scans
+from livingdb.tables.batches import flat
+from livingdb.tables.layout import Layout
+from livingdb.trees.delta import PATCH, UPSERT, Delta
+from livingdb.trees.forest import Forest
+from livingdb.trees.nodes import Cache
+from livingdb.trees.scan import ALL, Span
+
+__all__ = ["Copy", "Sample", "SampledRows", "Workplace", "measure_work", "try_layout"]
+
+_SAMPLED_ROWS = 65_536
+_MOST_GETS = 1_000
+_RANGES = 16
+_MOST_TIMES = 3
+_SEED = 7
+
+
+def try_layout(model: CostModel, table: ObservedTable, layout: Layout, seconds: float) -> Gain:
+    """What the observed work took in the layout in force, and in another one; measured.
+
+    `OutOfTime` if the time is not enough to say.
+    """
+    rows = SampledRows(table)
+    return measure_work(
+        table, [Copy(model, Sample(rows), each) for each in (table.layout, layout)], seconds
+    )
+
+
+class Workplace(Protocol):
+    """Where a kind of the observed work can be done."""
+
+    def work(self, kind: str | Scans) -> Callable[[], float]:
+        """Does a kind of work once; what all of that kind cost, from what that took."""
+        ...
+
+
+def measure_work(table: ObservedTable, places: Sequence[Workplace], seconds: float) -> Gain:
+    """What the observed work took in one place, and in another; `OutOfTime` if that is short."""
+    end = clock.perf_counter() + seconds
+    kinds: list[str | Scans] = [*(["get"] if table.work.gets else []), *table.work.scans]
+    kinds += ["fold"] if table.work.rows_written else []
+    totals = [0.0, 0.0]
+    for done, kind in enumerate(kinds):
+        left = end - clock.perf_counter()
+        if left <= 0:
+            raise OutOfTime
+        found = _measure([place.work(kind) for place in places], left / (len(kinds) - done))
+        totals = [total + spent for total, spent in zip(totals, found, strict=True)]
+    return Gain(*totals)
+
+
+def _measure(works: list[Callable[[], float]], seconds: float) -> list[float]:
+    """The least that each of them costs, done in turns until the time is over."""
+    end = clock.perf_counter() + seconds
+    found = [math.inf] * len(works)
+    for times in range(_MOST_TIMES):
+        if times and clock.perf_counter() >= end:
+            break
+        found = [min(least, work()) for least, work in zip(found, works, strict=True)]
+    return found
+
+
+class SampledRows:
+    """A stretch of rows of a table, as columns."""
+
+    def __init__(self, table: ObservedTable):
+        self.table = table
+        stored = table.schema.stored_columns
+        batches: list[pa.RecordBatch] = []
+        self.count = 0
+        names = [column.name for column in stored]
+        for batch in table.graph.versions.rows(table.version).batches(names):
+            batches.append(batch.slice(0, _SAMPLED_ROWS - self.count))
+            self.count += batches[-1].num_rows
+            if self.count >= _SAMPLED_ROWS:
+                break
+        whole = pa.Table.from_batches(batches, pa.schema([column.field for column in stored]))
+        self.columns = [flat(column) for column in whole.columns]
+
+
+class Sample:
+    """Such rows, and changes to them like those that were observed; drawn alike for every copy."""
+
+    def __init__(self, rows: SampledRows):
+        self.table, self.count, self.columns = rows.table, rows.count, rows.columns
+        self.share = self.count / max(1, self.table.rows)
+        self._random = np.random.default_rng(_SEED)
+
+    def places(self, count: float) -> npt.NDArray[np.int64]:
+        """Where some rows are, drawn as they were observed, in no order."""
+        wanted = max(1, min(self.count, round(count)))
+        hot = max(1, round(self.count * self.table.work.hot_share))
+        return self._random.integers(0, hot, wanted)
+
+    def changed(self, count: float) -> npt.NDArray[np.int64]:
+        """Rows that are changed, scattered, in order."""
+        wanted = max(1, min(self.count, round(count)))
+        return np.sort(self._random.choice(self.count, wanted, replace=False))
+
+    @cached_property
+    def kinds_of_change(self) -> tuple[list[frozenset[str] | None], list[float]]:
+        """The sets of columns that are written (None: whole rows), and how often each is."""
+        patched = self.table.work.patched
+        shares = [*patched.values(), self.table.work.share_written(frozenset())]
+        whole = sum(shares) or 1.0
+        return [*patched, None], [share / whole for share in shares]
+
+    def delta(self, forest: Forest, rows: npt.NDArray[np.int64]) -> Delta:
+        """Changes of some rows, as they were observed."""
+        sets, shares = self.kinds_of_change
+        drawn = self._random.choice(len(sets), len(rows), p=shares)
+        taken = [column.take(pa.array(rows)) for column in self.columns]
+        ops = np.where(drawn == len(sets) - 1, UPSERT, PATCH).astype(np.int8)
+        columns: list[Any] = []
+        present: list[Any] = []
+        for column, values in zip(self.table.schema.stored_columns, taken, strict=True):
+            carries = np.array([ids is None or column.id in ids for ids in sets])[drawn]
+            is_key = column.id in self.table.key_ids
+            columns.append(values if is_key or carries.any() else None)
+            present.append(None if is_key or carries.all() or not carries.any() else carries)
+        shape = forest.shape
+        return Delta(shape, shape.keys(taken), ops, tuple(columns), tuple(present))
+
+
+class _Store(MemoryStore):
+    """Counts what is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fetched = self.fetched_bytes = 0
+
+    def get(self, address: Address) -> bytes:
+        """See `MemoryStore.get`."""
+        found = super().get(address)
+        self.fetched += 1
+        self.fetched_bytes += len(found)
+        return found
+
+
+@dataclass
+class Copy:
+    """The sample in a layout."""
+
+    model: CostModel
+    sample: Sample
+    layout: Layout
+
+    def __post_init__(self) -> None:
+        self.store = _Store()
+        table = self.sample.table
+        self.forest = self._forest()
+        self.root = self.forest.build([self.sample.columns], self._keep)
+        self.keys = self.forest.shape.keys(self.sample.columns)
+        self.arranged = Arrangement(self.model, table, self.layout)
+        self.limit = fold_limit(self.layout, table.rows, table.work)
+
+    def _forest(self) -> Forest:
+        return Forest(self.store, self.layout.grouping(self.sample.table.schema), Cache())
+
+    def _keep(self, chunk: StoredChunk) -> None:
+        self.store.put([chunk])
+
+    def _spent(self, work: Callable[[], object]) -> float:
+        """What something took: the processor's time, and the store's by the model."""
+        chunks, size = self.store.fetched, self.store.fetched_bytes
+        began = clock.process_time()
+        work()
+        spent = clock.process_time() - began
+        fetched = (self.store.fetched - chunks) * self.model.fetch
+        return spent + fetched + (self.store.fetched_bytes - size) * self.model.fetch_byte
+
+    def work(self, kind: str | Scans) -> Callable[[], float]:
+        """See `Workplace.work`."""
+        if isinstance(kind, Scans):
+            return self._scans(kind)
+        return self._gets() if kind == "get" else self._folds()
+
+    def _gets(self) -> Callable[[], float]:
+        """A session: what is read first is not at hand, and the rest by and by is."""
+        work = self.sample.table.work
+        wanted = min(_MOST_GETS, work.gets_a_session * self.sample.share)
+        places = self.sample.places(wanted)
+        positions = list(range(len(self.sample.columns)))
+        sessions = work.gets / work.gets_a_session
+
+        def session() -> float:
+            forest = self._forest()
+
+            def read() -> None:
+                for place in places:
+                    forest.get(self.root, self.keys[place], positions)
+
+            first, again = self._spent(read), self._spent(read)
+            again = min(first, again)
+            scale = self.arranged.touched(work.gets_a_session, work.hot_share) / max(
+                1.0, len(np.unique(places // self.arranged.leaf_rows))
+            )
+            each = (first - again) * scale + again / len(places) * work.gets_a_session
+            return sessions * each
+
+        return session
+
+    def _scans(self, scans: Scans) -> Callable[[], float]:
+        sample, table = self.sample, self.sample.table
+        columns = table.schema.stored_columns
+        wanted = frozenset(c.id for c in columns) if scans.columns is None else scans.columns
+        positions = [at for at, column in enumerate(columns) if column.id in wanted] or [0]
+        tail = self.arranged.tail_rows * sample.share
+        changes = self.sample.delta(self.forest, sample.changed(tail)) if tail >= 1 else None
+        rows, scale = scans.rows, 1.0
+        if scans.kind == "whole" or rows > sample.count:
+            rows, scale = sample.count, max(1.0, scans.rows / max(1, sample.count))
+        times = max(1, min(_RANGES, sample.count // max(1, round(rows))))
+        spans = [ALL] if scans.kind == "whole" else [self._span(rows) for _ in range(times)]
+        some = np.unique(self.keys[sample.places(rows)])
+
+        def read() -> None:
+            if scans.kind == "keys":
+                self.forest.seek_many(self.root, some, positions)
+                return
+            for span in spans:
+                for _ in self.forest.scan(self.root, positions, span, (), changes):
+                    pass
+
+        scale /= 1 if scans.kind == "keys" else len(spans)
+        return lambda: scans.times * scale * self._spent(read)
+
+    def _span(self, rows: float) -> Span:
+        """The keys of so many rows, somewhere."""
+        count = max(1, min(self.sample.count, round(rows)))
+        start = min(int(self.sample.places(1)[0]), self.sample.count - count)
+        return Span(self.keys[start], self.keys[start + count - 1], False, False)
+
+    def _folds(self) -> Callable[[], float]:
+        """Half of the whole rows that are written are new, and half take the place of others."""
+        if math.isinf(self.limit):
+            return lambda: 0.0
+        sample, work = self.sample, self.sample.table.work
+        changes = sample.delta(self.forest, sample.changed(self.limit * sample.share))
+        are_new = (changes.ops == UPSERT) & (np.arange(len(changes)) % 2 == 0)
+        stay = pa.array(~np.isin(self.keys, changes.keys[are_new]))
+        base = self.forest.build([[c.filter(stay) for c in sample.columns]], self._keep)
+        # A fold of the whole table changes more rows than one of the sample, in more leaves.
+        scale = min(self.limit / len(changes), 1 / max(sample.share, 1e-9))
+        folds = work.rows_written / self.limit
+        return lambda: folds * scale * self._fold(base, changes)
+
+    def _fold(self, base: Address, changes: Delta) -> float:
+        return self._spent(lambda: self.forest.edit(base, changes, lambda chunk: None))

@@ -1,0 +1,94 @@
+"""Trying what a tree of its own would spare those who read a table through lenses or queries."""
+
+from __future__ import annotations
+
+import time as clock
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from livingdb.chunks.store import StoredChunk
+from livingdb.maintenance.tuning.gain import Gain, OutOfTime
+from livingdb.maintenance.tuning.model import CostModel
+from livingdb.maintenance.tuning.trial import Copy, Sample, SampledRows, measure_work
+from livingdb.maintenance.tuning.workload import ObservedTable, Scans
+from livingdb.tables.rows import RowSet
+from livingdb.trees.forest import Forest
+
+__all__ = ["try_storing"]
+
+_MOST_GETS = 100
+
+
+def try_storing(model: CostModel, table: ObservedTable, seconds: float) -> Gain:
+    """What the observed reads took as they are, and would from a tree.
+
+    `OutOfTime` if so many seconds are not enough.
+    """
+    graph = table.graph
+    times, computed = table.work.evaluations()
+    if times and computed / times > seconds / 2:
+        raise OutOfTime
+    rows = graph.versions.rows(table.version)
+    if not isinstance(rows.forest, Forest):
+        if not table.rows:
+            raise OutOfTime  # nothing can be measured with no rows
+        sampled = SampledRows(table)
+        copy = Copy(model, Sample(sampled), replace(table.layout, fold="never"))
+        return measure_work(table, [_ThroughLens(rows, Sample(sampled)), copy], seconds)
+    began = clock.process_time()
+    graph.versions.computed_root(graph.versions.require(table.version.origin), _let_go)
+    each = clock.process_time() - began
+    began = clock.process_time()
+    for _ in rows.batches():
+        pass
+    read = clock.process_time() - began
+    return Gain(times * (each + read), times * read)
+
+
+def _let_go(_chunk: StoredChunk) -> None:
+    """Where chunks go that nobody needs."""
+
+
+@dataclass
+class _ThroughLens:
+    """A table as its readers find it."""
+
+    rows: RowSet
+    sample: Sample
+
+    def work(self, kind: str | Scans) -> Callable[[], float]:
+        """See `Workplace.work`; what is folded is no matter here."""
+        if isinstance(kind, Scans):
+            return self._scans(kind)
+        return self._gets() if kind == "get" else lambda: 0.0
+
+    def _gets(self) -> Callable[[], float]:
+        gets = self.sample.table.work.gets
+        keys = self.sample.columns[: len(self.rows.schema.key)]
+        places = self.sample.places(min(_MOST_GETS, gets)).tolist()
+        wanted = [tuple(column[place].as_py() for column in keys) for place in places]
+
+        def read() -> float:
+            began = clock.process_time()
+            for key in wanted:
+                self.rows.get(*key)
+            return (clock.process_time() - began) / len(wanted) * gets
+
+        return read
+
+    def _scans(self, scans: Scans) -> Callable[[], float]:
+        """All that is read is read from the first row on: a lens maps rows wherever they lie."""
+        stored = self.rows.schema.stored_columns
+        names = [c.name for c in stored if scans.columns is None or c.id in scans.columns]
+        wanted = max(1.0, min(self.sample.count, scans.rows))
+
+        def read() -> float:
+            began, found = clock.process_time(), 0
+            for batch in self.rows.batches(names):
+                found += batch.num_rows
+                if found >= wanted:
+                    break
+            spent = clock.process_time() - began
+            return scans.times * spent * max(1.0, scans.rows) / max(1, found)
+
+        return read

@@ -1,0 +1,291 @@
+"""Tuning: advice that pays is applied one at a time, can be undone, and is undone if it must be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from tests.unit.maintenance.tuning.lab import ROWS, column_ids, made, observe, table_id
+
+import livingdb
+from livingdb import Database, InvalidData, Layout, LivingDBError, NotFound, RuleViolation
+from livingdb.catalog.tuning import TuningRow
+from livingdb.commit.runner import refresh_shares
+from livingdb.evolution import AddColumn, RetypeColumn
+from livingdb.graph.graph import now
+from livingdb.maintenance.tuning.actions.refresh_time import RefreshTime
+from livingdb.maintenance.tuning.actions.relayout import Relayout
+from livingdb.maintenance.tuning.advisors.candidate import Candidate
+from livingdb.maintenance.tuning.evidence import Evidence
+from livingdb.maintenance.tuning.gain import Gain, OutOfTime, Price
+from livingdb.maintenance.tuning.records import new_record, save_records
+from livingdb.maintenance.tuning.tune import Tuned, tune
+from livingdb.maintenance.tuning.workload import has_stored_tree
+from livingdb.maintenance.upkeep import tuning_jobs
+from livingdb.tables.layout import layout_of
+
+DAY = 86_400_000_000
+SCANS: Mapping[str, Mapping[str, float]] = {
+    "read": {"whole": 100.0},
+    "rows": {"whole": 100.0 * ROWS},
+    "microseconds": {"whole": 1e6},
+}
+"""What large leaves are for."""
+
+
+@pytest.fixture
+def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    """A trial finds what is set here, and no clock decides anything."""
+    monkeypatch.setattr(Relayout, "measure", lambda self, evidence, seconds: Gain(1.0, 0.5))
+    with made(tmp_path / "db") as db:
+        yield db
+
+
+def run(db: Database, moment: int, apply: bool = True) -> Tuned:
+    return tune(db._graph, apply, 60.0, moment)
+
+
+def states(db: Database) -> list[tuple[str, str]]:
+    """What is written down, as SQL tells it."""
+    told = db.branch("main").sql("SELECT action, state FROM livingdb.tuning ORDER BY number")
+    return [(row["action"], row["state"]) for row in told.to_arrow().to_pylist()]
+
+
+def lying(db: Database) -> Layout:
+    """The layout that the tree lies in which the table is read from."""
+    graph = db._graph
+    version = graph.version(db.branch("main").head._row, "t")
+    return layout_of(graph.versions.tree_rows(version).forest.grouping)
+
+
+LARGE = "relayout t: leaves of 32,768 rows"
+
+
+def test_an_empty_database_gets_no_advice(tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "empty") as db:
+        assert db.tune() == db.tune(apply=True) == []
+        assert db.branch("main").sql("SELECT * FROM livingdb.tuning").to_arrow().num_rows == 0
+
+
+def test_advice_says_what_why_how_much_and_who_notices(db: Database) -> None:
+    observe(db, SCANS)
+    (advice,) = db.tune()
+    assert (advice.action, advice.kind, advice.state) == (LARGE, "relayout", "advised")
+    assert "100 reads of all rows" in advice.reason
+    assert advice.predicted.share > 0.3
+    assert advice.measured == Gain(1.0, 0.5)
+    assert advice.price.bytes > 0
+    assert advice.noticed_by == "nobody"
+    assert str(advice).startswith(f"{LARGE}: 100 reads")
+    assert db.advice(advice.number).action == LARGE
+    assert db.branch("main").table("t").layout == Layout(), "nothing was done"
+    (again,) = db.tune()
+    assert states(db) == [(LARGE, "advised")], "what nobody took is forgotten"
+    with pytest.raises(NotFound, match="there is no advice"):
+        advice.apply()
+    assert again.apply().state == "applied"
+
+
+def test_one_change_at_a_time_which_can_be_undone(db: Database) -> None:
+    before = db.branch("main").table("t").to_arrow()
+    head = db.branch("main").head.id
+    observe(db, {**SCANS, "write": {"commits": 100.0, "rows": 1e6},
+                 "written columns": {column_ids(db, "state"): 100.0}})  # fmt: skip
+    found = db.tune(apply=True)
+    assert [advice.state for advice in found].count("applied") == 1
+    assert len(found) > 1
+    (applied,) = (advice for advice in found if advice.state == "applied")
+    assert lying(db) == db.branch("main").table("t").layout != Layout()
+    with pytest.raises(RuleViolation, match="is applied, and cannot be applied"):
+        applied.apply()
+    again = db.tune(apply=True)
+    assert [advice.number for advice in again] == [applied.number], "too soon for another one"
+    assert applied.undo().state == "undone"
+    assert (applied.outcome, lying(db)) == ("by hand", Layout())
+    assert db._graph.catalog.table_layouts.all() == {}
+    with pytest.raises(RuleViolation, match="nothing to undo"):
+        applied.undo()
+    assert applied.action not in [advice.action for advice in db.tune()], "it is remembered"
+    assert db.branch("main").head.id == head
+    assert db.branch("main").table("t").to_arrow().equals(before)
+    assert db.check().problems == []
+
+
+def test_what_does_not_pay_is_dropped_and_remembered(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Relayout, "measure", lambda self, evidence, seconds: Gain(1.0, 0.99))
+    observe(db, SCANS)
+    moment = now()
+    assert run(db, moment).rows == ()
+    assert states(db) == [(LARGE, "dropped")]
+    monkeypatch.setattr(Relayout, "measure", lambda *given: pytest.fail("it was tried already"))
+    assert run(db, moment).rows == ()
+    monkeypatch.setattr(Relayout, "measure", lambda self, evidence, seconds: Gain(1.0, 0.5))
+    observe(db, {"read": {"whole": 700.0}, "rows": {"whole": 700.0 * ROWS}})
+    assert len(run(db, moment, apply=False).rows) == 1, "there is far more to be gained now"
+    assert len(run(db, moment + 15 * DAY, apply=False).rows) == 1, "that was long ago"
+
+
+def test_there_has_to_be_time_to_try(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    def give_up(self: Relayout, evidence: Evidence, seconds: float) -> Gain:
+        raise OutOfTime
+
+    observe(db, SCANS)
+    monkeypatch.setattr(Relayout, "measure", give_up)
+    (row,) = run(db, now()).rows
+    assert (row.state, row.details["measured"]) == ("advised", None), "and is not applied"
+
+
+def test_a_layout_that_somebody_gave_meanwhile_stays(db: Database) -> None:
+    observe(db, SCANS)
+    (advice,) = db.tune()
+    db.branch("main").relayout("t", Layout(target_rows=512))
+    with pytest.raises(RuleViolation, match="was given another layout since"):
+        advice.apply()
+    assert states(db) == [(LARGE, "advised")]
+    (advice,) = db.tune(apply=True)
+    db.branch("main").relayout("t", Layout(target_rows=512))
+    with pytest.raises(RuleViolation, match="was given another layout since"):
+        advice.undo()
+    assert advice.state == "applied"
+    assert db.branch("main").table("t").layout == Layout(target_rows=512)
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_later_work_judges_what_was_done(db: Database, factor: float) -> None:
+    observe(db, SCANS)
+    moment = now()
+    (applied,) = run(db, moment).applied
+    assert run(db, moment).undone == (), "nothing was done with it since"
+    later = {**SCANS, "microseconds": {"whole": 1e6 * factor}}
+    observe(db, later)
+    done = run(db, moment)
+    (told,) = (row for row in db._graph.catalog.tuning.all() if row.number == applied.number)
+    if factor > 1:
+        assert [row.number for row in done.undone] == [applied.number]
+        assert told.details["why"] == "later work got slower: what took 1 s takes 2 s"
+        assert lying(db) == Layout()
+    else:
+        assert (done.undone, told.state) == ((), "applied")
+        assert told.details["verdict"] == "what took 1 s takes 0.5 s"
+        assert lying(db).target_rows == 32_768
+
+
+def test_off_and_readers(db: Database, tmp_path: Path) -> None:
+    observe(db, SCANS)
+    with livingdb.open(tmp_path / "db", read_only=True) as reader:
+        (advice,) = reader.tune()
+        assert (advice.number, advice.action) == (0, LARGE)
+        with pytest.raises(LivingDBError, match="read"):
+            reader.tune(apply=True)
+        with pytest.raises(LivingDBError, match="read"):
+            reader.budget(bytes=1)
+    assert states(db) == []
+    db.tuning = "off"
+    assert db.tune(apply=True) == []
+    with pytest.raises(InvalidData, match="seconds=0"):
+        db.tune(seconds=0)
+
+
+def test_the_runner_tunes_what_tunes_itself(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    observe(db, SCANS)
+    db.upkeep(seconds=60)
+    assert states(db) == []
+    db.tuning = "auto"
+    assert "tune" in {item.name for item in db.status().due}
+    report = db.upkeep(seconds=60)
+    assert not report.failed
+    assert [run.did for run in report.runs if run.name == "tune"] == [1]
+    assert states(db) == [(LARGE, "applied")]
+    assert lying(db).target_rows == 32_768
+    assert "tune" not in {item.name for item in db.status().due}, "once an hour"
+    monkeypatch.setattr(tuning_jobs, "_HOUR", 0)
+    db.upkeep(seconds=1)
+    assert states(db) == [(LARGE, "applied")]
+
+
+def test_what_is_computed_is_stored_and_stays_so(db: Database) -> None:
+    main, graph = db.branch("main"), db._graph
+    main.derive("v", sql="SELECT state, count(*) AS n FROM t GROUP BY state", key="state",
+                materialize="none", when="deferred", engine="embedded")  # fmt: skip
+    before = db.at("v").table("v").to_arrow()
+    observe(db, {"evaluate": {"times": 100.0, "microseconds": 5e7}}, table_id(db, "v", "v"))
+    (advice,) = db.tune(apply=True)
+    assert (advice.action, advice.state) == ("store v whole", "applied")
+
+    def is_stored() -> bool:
+        return has_stored_tree(graph, graph.version(db.at("v")._row, "v"))
+
+    assert is_stored()
+    main.delete("t", [1, 2, 3])
+    db.propagate()
+    assert not is_stored()
+    db.upkeep(seconds=60)
+    assert is_stored(), "the runner goes on with it"
+    advice.undo()
+    assert not is_stored()
+    assert db.at("v~1").table("v").to_arrow().equals(before)
+    assert db.check(deep=True).problems == []
+
+
+def test_a_budget_evicts_what_can_be_made_again(db: Database) -> None:
+    main = db.branch("main")
+    assert db.budget().bytes is None
+    with pytest.raises(InvalidData, match="above 0"):
+        db.budget(bytes=0)
+    main.evolve([AddColumn("t", "vat", "double", default=0.5), RetypeColumn("t", "id", "bigint")])
+    main.migrate()
+    rows = main.table("t").to_arrow()
+    assert db.budget(bytes=10**9).over_bytes == 0
+    assert db.tune(apply=True) == []
+    found = db.budget(bytes=10_000)
+    assert str(found).endswith("too many")
+    (advice,) = db.tune(apply=True)
+    assert (advice.kind, advice.state) == ("evict", "applied")
+    assert advice.price.bytes < 0
+    assert "of 10,000 bytes are used" in advice.reason
+    assert db.budget().used_bytes < found.used_bytes
+    assert main.table("t").to_arrow().equals(rows)
+    assert [each.number for each in db.tune(apply=True)] == [advice.number], "the rest is data"
+    assert not db.upkeep(seconds=60).failed
+    version = db._graph.version(main.head._row, "t")
+    assert not has_stored_tree(db._graph, version), "the runner keeps to the budget, too"
+    advice.undo()
+    assert main.table("t").to_arrow().equals(rows)
+    assert db.budget(bytes=None).bytes is None
+    assert db.check(deep=True).problems == []
+
+
+def test_refreshes_are_due_when_tuning_says(db: Database) -> None:
+    main = db.branch("main")
+    main.derive("late", sql="SELECT state, count(*) AS n FROM t GROUP BY state", key="state",
+                when="lag 10 minutes", engine="embedded")  # fmt: skip
+    (sync,) = db._graph.catalog.syncs.all()
+    action = RefreshTime(sync.id, "late", 0.9)
+    candidate = Candidate(action, "why", Gain(1.0, 0.5), Price(), "nobody")
+    (row,) = save_records(db._graph, [new_record(candidate, None, True, now())])
+    main.delete("t", [1])
+
+    def due() -> float:
+        """After how many seconds the view is refreshed."""
+        (item,) = (item for item in db.status().next if item.name == "late")
+        assert item.time is not None
+        return (item.time - main.head.time).total_seconds()
+
+    assert due() == pytest.approx(300, abs=5)
+    advice = db.advice(row.number).apply()
+    assert refresh_shares(db._graph) == {sync.id: 0.9}
+    assert due() == pytest.approx(540, abs=5)
+    advice.undo()
+    assert due() == pytest.approx(300, abs=5)
+
+
+def test_what_a_newer_version_wrote_down_is_told_and_not_touched(db: Database) -> None:
+    details = {"action": {}, "words": "grow wings"}
+    with db._graph.catalog.write() as connection:
+        rows = [TuningRow("fly", "t", "applied", 1, details)]
+        (number,) = db._graph.catalog.tuning.add(connection, rows)
+    with pytest.raises(LivingDBError, match="does not know how to 'fly'"):
+        db.advice(number).undo()
