@@ -20,6 +20,7 @@ from bench import (
     evolution,
     export,
     graph,
+    indexes,
     keep_collect,
     lineage,
     load,
@@ -32,6 +33,7 @@ from bench import (
     start,
     table_speed,
     tpch_views,
+    tune,
     views,
 )
 from bench.measure import Result
@@ -66,6 +68,8 @@ SUITES = {
     "backup": backup.run,
     "export": export.run,
     "collect": keep_collect.run,
+    "indexes": indexes.run,
+    "tune": tune.run,
 }
 
 
