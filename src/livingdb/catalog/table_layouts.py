@@ -1,4 +1,4 @@
-"""Layouts that tables were given since they were made, as JSON, by the tables' identities."""
+"""What tables were given since they were made, as JSON, by their identities: layouts, indexes."""
 
 from __future__ import annotations
 
@@ -20,20 +20,19 @@ class TableLayouts:
         self._queries = queries
 
     def all(self) -> dict[str, str]:
-        """All of them; there are as many as tables that were given another layout."""
+        """All of them; there are as many as tables that were given something."""
         rows = _rows.read_all(self._queries.all(_rows.every))
         return {str(table): str(layout) for table, layout in rows}
 
     def find(self, connection: Connection, table: str) -> str | None:
-        """The one of a table, asked in a transaction; None if it was given none."""
-        asked = _rows.every.where(schema.table_layout.c.table == table)
-        found = connection.execute(asked).first()
+        """What a table was given, asked in a transaction; None if that is nothing."""
+        asked = _rows.every.where(_rows.table.c.table == table)
+        found = connection.execute(asked.with_for_update()).first()
         return None if found is None else str(_rows.read(found)[1])
 
-    def put(self, connection: Connection, table: str, layout: str) -> None:
-        """Let a table have a layout, in a transaction."""
-        _rows.put(connection, [{"table": table, "layout": layout}])
-
-    def drop(self, connection: Connection, table: str) -> None:
-        """Let a table have the layout that it was made with, in a transaction."""
-        _rows.delete(connection, schema.table_layout.c.table == table)
+    def put(self, connection: Connection, table: str, given: str | None) -> None:
+        """Let a table have something, in a transaction; None: nothing any more."""
+        if given is None:
+            _rows.delete(connection, _rows.table.c.table == table)
+        else:
+            _rows.put(connection, [{"table": table, "layout": given}])

@@ -76,6 +76,11 @@ class TrackedRows(RowSet):
     table: str = ""
     reads: ReadSet = field(default_factory=ReadSet)
 
+    @property
+    def is_indexable(self) -> bool:
+        """Not these: a row that comes to hold what was looked for is among those read."""
+        return False
+
     def batches(
         self,
         columns: Sequence[str] | None = None,

@@ -179,7 +179,7 @@ class BranchTransaction:
         if changes is None:
             return rows
         tail = changes if rows.tail is None else merge_deltas([rows.tail, changes])
-        return RowSet(rows.schema, rows.forest, rows.root, tail)
+        return RowSet(rows.schema, rows.forest, rows.root, tail, indexes=rows.indexes)
 
     # --- writing -----------------------------------------------------------------------------
 

@@ -336,6 +336,24 @@ class Branch:
         self.database._require_everywhere(Role.MAINTAINER, "lay out tables anew")
         return set_layout(self._graph, self.name, table, layout)
 
+    def create_index(
+        self, table: str, columns: str | Sequence[str], *, name: str | None = None
+    ) -> str:
+        """Have rows of a table found by other columns than its key, on all branches; its name.
+
+        Nothing that a reader sees changes, and no snapshot is made.  It follows its columns when
+        they are renamed, and is not there where one of them is not.
+        """
+        from livingdb.maintenance.indexes import create_index
+
+        return create_index(self._graph, self.name, table, columns, name)
+
+    def drop_index(self, name: str, table: str | None = None) -> None:
+        """Have an index no more; a table is named where indexes of several are called so."""
+        from livingdb.maintenance.indexes import drop_index
+
+        drop_index(self._graph, self.name, name, table)
+
     # --- the graph ---------------------------------------------------------------------------
 
     def clone(

@@ -66,6 +66,17 @@ class _Described:
         """Whether it is told through a branch that is masked."""
         return is_behind_mask(self.database._graph, [self.at])
 
+    def indexes(self) -> Iterator[tuple[str, str, str, Sequence[str]]]:
+        """Every branch, table, index and its columns; of heads."""
+        graph = self.database._graph
+        for row in graph.branches.all():
+            if is_hidden(row.name):
+                continue
+            for name, version in tables_of(graph, graph.snapshots.at(row.head)).items():
+                if not is_hidden(name):
+                    for index, columns in graph.versions.indexes.named_groups(version).items():
+                        yield row.name, name, index, columns
+
     def schemas(self) -> Iterator[tuple[str, str, TableSchema]]:
         """Every branch, table and schema that people see."""
         graph = self.database._graph
@@ -136,6 +147,12 @@ def _key_column_usage(there: _Described) -> Iterator[Row]:
                 yield CATALOG, branch, name, CATALOG, branch, table, column, position
 
 
+def _statistics(there: _Described) -> Iterator[Row]:
+    for branch, table, index, columns in there.indexes():
+        for position, column in enumerate(columns, 1):
+            yield CATALOG, branch, table, branch, index, position, column
+
+
 _TABLE = ("table_catalog", "table_schema", "table_name")
 _CONSTRAINT = ("constraint_catalog", "constraint_schema", "constraint_name")
 _TABLES: dict[str, tuple[Callable[[_Described], Iterator[Row]], tuple[str, ...]]] = {
@@ -144,6 +161,10 @@ _TABLES: dict[str, tuple[Callable[[_Described], Iterator[Row]], tuple[str, ...]]
     "columns": (
         _columns,
         (*_TABLE, "column_name", "ordinal_position", "column_default", "is_nullable", "data_type"),
+    ),
+    "statistics": (
+        _statistics,
+        (*_TABLE, "index_schema", "index_name", "ordinal_position", "column_name"),
     ),
     "views": (_views, (*_TABLE, "view_definition")),
     "table_constraints": (_table_constraints, (*_CONSTRAINT, *_TABLE, "constraint_type")),

@@ -24,6 +24,7 @@ from livingdb.graph.table_location import table_location
 from livingdb.sql.alter_clauses import AlterStatement
 from livingdb.sql.create_table_as import CreateTableAs
 from livingdb.sql.database_statements import DatabaseStatement
+from livingdb.sql.index_statements import IndexStatement
 from livingdb.sql.table_statements import SchemaStatement
 from livingdb.sql.view_statements import ViewStatement
 from livingdb.tables.index import Version
@@ -190,6 +191,23 @@ class SnapshotScope:
         rest, conditions = split_when_else(text)
         return rest, {"conditions": conditions} if conditions else {}
 
+    def define_index(self, statement: IndexStatement) -> None:
+        """Refused: what a database does for its tables is said on a branch."""
+        raise RuleViolation(
+            "an index is made and dropped on a branch, not in a transaction or a snapshot: end the "
+            "transaction first"
+        )
+
+    def indexes(self, name: str, ref: str | None = None) -> Mapping[str, Sequence[str]]:
+        """The indexes of a table here, or at another ref."""
+        from livingdb.maintenance.indexes import indexes_of
+
+        if ref is None and self._lifted is not None:
+            version = self._lifted.get(name)
+        else:
+            version = self.database._graph.find_version(*self._locate_table(name, ref))
+        return {} if version is None else indexes_of(self.database._graph, version)
+
     def define_view(self, statement: ViewStatement) -> Snapshot | None:
         """Refused: views are derived on branches."""
         raise RuleViolation("a view is made on a branch, not in a transaction or a snapshot")
@@ -231,6 +249,12 @@ class BranchScope(SnapshotScope):
             return None
         options: dict[str, Any] = dict(statement.options)
         return self._of.evolve(changes, message=self._message, author=self._author, **options)
+
+    def define_index(self, statement: IndexStatement) -> None:
+        """Make or drop an index of a table of the branch."""
+        from livingdb.database.define_index import define_index
+
+        define_index(self._of, statement)
 
     def run(self, statement: DatabaseStatement) -> Snapshot | None:
         """Do something with a branch, a tag, a view or a sync."""

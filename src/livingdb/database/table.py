@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from livingdb.errors import InvalidData
 from livingdb.graph.graph import Graph
 from livingdb.tables.index import Version
 from livingdb.tables.layout import Layout
@@ -104,10 +105,20 @@ class TableReader:
             return self.rows.batches(columns)
         return iter(self.to_arrow(columns, where).to_batches())
 
-    def get(self, key: object) -> dict[str, Any] | None:
-        """The row with this key, a tuple for a composite one; None if there is none."""
-        values = tuple(key) if isinstance(key, (tuple, list)) else (key,)
-        return self.rows.get(*values)
+    def get(self, key: object = None, /, **values: object) -> dict[str, Any] | None:
+        """The row with this key, a tuple for a composite one; None if there is none.
+
+        Or the one whose columns hold these values: `t.get(email="ada@example.org")`, which an
+        index on them finds at once.  `InvalidData` if several do.
+        """
+        if values:
+            from livingdb.database.find_row import find_row
+
+            if key is not None:
+                raise InvalidData("get: name a row by its key, or by values of other columns")
+            return find_row(self.rows, values)
+        found = tuple(key) if isinstance(key, (tuple, list)) else (key,)
+        return self.rows.get(*found)
 
     def __contains__(self, key: object) -> bool:
         return self.get(key) is not None
@@ -176,6 +187,12 @@ class Table(TableReader):
         """The layout that trees of the table are made in now, with the columns of this version."""
         self._graph.observe_now()
         return self._graph.versions.placement(self._version).layout
+
+    def indexes(self) -> dict[str, tuple[str, ...]]:
+        """The indexes that the table has now, of the columns of this version: names and columns."""
+        from livingdb.maintenance.indexes import indexes_of
+
+        return indexes_of(self._graph, self._version)
 
     def to_parquet(
         self,

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from livingdb.engines.index_lookup import keys_holding
 from livingdb.engines.value_ranges import prefix_successor
 from livingdb.tables.batches import flat, large_batches
 from livingdb.tables.row_hash import encoded_rows
@@ -34,6 +35,11 @@ def matching_rows(rows: RowSet, values: pa.Table, columns: Sequence[str] | None 
     if set(names) == set(rows.schema.key):
         return _matching_by_key(rows, values, wanted)
     read = [*wanted, *(name for name in names if name not in wanted)]
+    keys = keys_holding(rows, {name: flat(values.column(name)) for name in names})
+    if keys is not None:
+        schema = pa.schema([rows.schema.whole.field(name) for name in read])
+        found = pa.Table.from_arrays(rows.lookup(keys, read)[1], schema=schema)
+        return matching_rows_in(found, values).select(wanted)
     parts = [empty]
     for span in _spans(rows, values):
         for batch in large_batches(rows.batches(read, span)):

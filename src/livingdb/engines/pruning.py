@@ -21,7 +21,7 @@ from livingdb.tables.schema import Column, TableSchema
 from livingdb.trees.keys import PRESENT, KeyCodec
 from livingdb.trees.scan import Span, ZoneFilter
 
-__all__ = ["ScanBounds", "scan_bounds"]
+__all__ = ["ScanBounds", "key_ranges", "scan_bounds", "spans_of"]
 
 _BIAS = 1 << 63
 
@@ -39,7 +39,7 @@ def scan_bounds(schema: TableSchema, wanted: Mapping[str, Ranges]) -> ScanBounds
     if any(not ranges for ranges in wanted.values()):
         return ScanBounds(())
     codec = schema.key_codec
-    spans = tuple(_span(codec, item) for item in _key_ranges(schema.key_columns, wanted))
+    spans = tuple(spans_of(codec, key_ranges(schema.key_columns, wanted)[0]))
     filters = [
         _filter(position, column, hull(wanted[column.name])[0])
         for position, column in enumerate(schema.stored_columns)
@@ -48,17 +48,20 @@ def scan_bounds(schema: TableSchema, wanted: Mapping[str, Ranges]) -> ScanBounds
     return ScanBounds(spans, tuple(filters))
 
 
-def _key_ranges(columns: Sequence[Column], wanted: Mapping[str, Ranges]) -> list[Range]:
-    """Ranges of whole keys: as many leading columns as are compared for equality, and one.
+def key_ranges(columns: Sequence[Column], wanted: Mapping[str, Ranges]) -> tuple[list[Range], int]:
+    """Ranges of whole keys, in order, and how many columns they come from.
 
-    No range of a column holds its nulls.
+    Those are as many leading ones as are compared for equality, and one.  No range of a column
+    holds its nulls.
     """
     prefixes = [b""]
     ends: list[Range] = []
+    used = 0
     for column in columns:
         ranges = wanted.get(column.name)
         if ranges is None:
             break
+        used += 1
         if column.nullable:
             prefixes = [prefix + PRESENT for prefix in prefixes]
         if len(prefixes) * len(ranges) > MAX_RANGES:
@@ -68,9 +71,8 @@ def _key_ranges(columns: Sequence[Column], wanted: Mapping[str, Ranges]) -> list
             ends = [_prefixed_range(prefix, item) for prefix in prefixes for item in ranges]
             break
         prefixes = [prefix + value for prefix in prefixes for value in values]
-    return _disjoint_ranges(
-        ends or [Range(prefix, prefix_successor(prefix)) for prefix in prefixes]
-    )
+    found = ends or [Range(prefix, prefix_successor(prefix)) for prefix in prefixes]
+    return _disjoint_ranges(found), used
 
 
 def _prefixed_range(prefix: bytes, item: Range) -> Range:
@@ -90,8 +92,9 @@ def _disjoint_ranges(ranges: Sequence[Range]) -> list[Range]:
     return merged
 
 
-def _span(codec: KeyCodec, item: Range) -> Span:
-    return Span(_key(codec, item.low), _key(codec, item.high))
+def spans_of(codec: KeyCodec, ranges: Sequence[Range]) -> list[Span]:
+    """Ranges of keys in the form encoded keys have in memory."""
+    return [Span(_key(codec, item.low), _key(codec, item.high)) for item in ranges]
 
 
 def _key(codec: KeyCodec, bound: bytes | None) -> Any:

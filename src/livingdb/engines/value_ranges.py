@@ -26,6 +26,7 @@ __all__ = [
     "Ranges",
     "codec_of",
     "comparison_ranges",
+    "escape",
     "hull",
     "intersect_ranges",
     "prefix_ranges",
@@ -117,7 +118,7 @@ def comparison_ranges(data_type: pa.DataType, operator: str, value: object) -> R
         return () if beyond is None else (Range(beyond, None),)
     if operator == "<":
         first = _without_terminator(high, data_type)
-        return (Range(b"", first),) if first else ()
+        return (Range(b"", first),) if first.rstrip(b"\0") else ()  # zeros are before all others
     return None
 
 
@@ -125,7 +126,7 @@ def prefix_ranges(data_type: pa.DataType, prefix: str) -> Ranges | None:
     """The strings with the prefix."""
     if not pa.types.is_string(data_type) or not prefix:
         return None
-    low = _escape(prefix)
+    low = escape(prefix)
     return (Range(low, prefix_successor(low)),)
 
 
@@ -135,14 +136,15 @@ def prefix_ranges(data_type: pa.DataType, prefix: str) -> Ranges | None:
 def _encode(value: Any, data_type: pa.DataType) -> bytes:
     codec = codec_of(data_type)
     if codec.width is None:
-        return _escape(value) + b"\0\0"
+        return escape(value) + b"\0\0"
     key = codec.encode_one([value])
     if codec.packed:
         return int(key).to_bytes(codec.width, "big")
     return bytes(key).ljust(codec.width, b"\0")
 
 
-def _escape(value: str | bytes) -> bytes:
+def escape(value: str | bytes) -> bytes:
+    """A text or bytes as they stand in a key, before what ends them."""
     raw = value.encode() if isinstance(value, str) else value
     return raw.replace(b"\0", b"\0\xff")
 

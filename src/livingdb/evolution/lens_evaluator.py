@@ -21,7 +21,7 @@ from livingdb.tables.index import Version
 from livingdb.tables.recipe import Definition, Derived
 from livingdb.tables.row_projection import RowProjection
 from livingdb.tables.rows import RowSet
-from livingdb.tables.unique_index import RowSource
+from livingdb.tables.secondary_tree import RowSource
 from livingdb.tables.versions import Versions
 from livingdb.tables.virtual_forest import MappedForest
 from livingdb.trees.builder import Sink

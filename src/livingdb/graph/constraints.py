@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from livingdb.chunks.arrow_values import as_mask
+from livingdb.engines.index_lookup import keys_holding
 from livingdb.errors import BrokenConstraint, InvalidData, NotFound
 from livingdb.graph.row_constraints import check_conditions, check_delta_not_null
 from livingdb.graph.unique_constraints import check_unique
@@ -159,7 +160,14 @@ def _check_parents(
     key = change.columns[0]
     assert key is not None
     keys = key.take(pa.array(gone))
-    for batch in rows(child).batches([column]):
+    children = rows(child)
+    found_keys = keys_holding(children, {column: keys})
+    if found_keys is not None:
+        held = children.lookup(found_keys, [column])[1]
+        batches: Iterable[pa.RecordBatch] = [pa.RecordBatch.from_arrays(held, names=[column])]
+    else:
+        batches = children.batches([column])
+    for batch in batches:
         values = batch.column(0)
         found = pc.index(pc.is_in(values, value_set=keys), pa.scalar(True)).as_py()
         if found >= 0:

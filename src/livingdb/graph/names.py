@@ -8,7 +8,7 @@ import unicodedata
 from livingdb.errors import InvalidName
 from livingdb.tables.visible_names import check_visible
 
-__all__ = ["check_branch", "check_table", "check_tag", "is_hidden"]
+__all__ = ["check_branch", "check_index", "check_table", "check_tag", "is_hidden"]
 
 LENGTH_LIMIT = 200
 _FORBIDDEN = re.compile(r"[\s~^:@?*\[\]\\'\"`;]")
@@ -40,6 +40,16 @@ def check_table(name: object) -> str:
         raise InvalidName(f"table {text!r}: the name is reserved for a schema")
     if text != text.strip():
         raise InvalidName(f"table {text!r}: no blanks at either end")
+    return text
+
+
+def check_index(name: object) -> str:
+    """The name, if an index may have it: any that a table may have."""
+    text = _check_text("index", name)
+    if any(character in text for character in "`\"'\\/;") or text != text.strip():
+        raise InvalidName(
+            f"index {text!r}: quotes, slashes, semicolons and blanks at either end are not allowed"
+        )
     return text
 
 

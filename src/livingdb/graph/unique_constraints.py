@@ -18,7 +18,8 @@ from livingdb.tables.batches import flat
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
-from livingdb.tables.unique_index import held_values, valid_mask
+from livingdb.tables.secondary_tree import valid_mask
+from livingdb.tables.unique_index import held_values
 from livingdb.tables.versions import Versions
 from livingdb.trees.delta import DELETE, Delta
 from livingdb.trees.keys import KeyArray, KeyCodec, concat_keys, member

@@ -22,7 +22,7 @@ from livingdb.chunks.chunk import RECORD, Chunk
 from livingdb.chunks.pack import Pack
 from livingdb.chunks.types import parse_descriptor
 from livingdb.errors import Corruption, LivingDBError
-from livingdb.graph.graph import Graph
+from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.snapshot import SnapshotRecord
 from livingdb.graph.unique_constraints import check_unique_rows
 from livingdb.maintenance.projections import projection_problems
@@ -106,7 +106,7 @@ def check(
     progress: Callable[[int, int, str], object] | None = None,
     repair_from: Graph | None = None,
 ) -> Report:
-    """Look at everything; `deep`: also compute anew what every active sync promises.
+    """Look at everything; `deep`: also compute anew what indexes have and active syncs promise.
 
     `repair_from` is a second copy of the database: what it has of what is damaged is mended first.
     All of the catalog is looked at as it is at one moment, whoever writes meanwhile.
@@ -121,6 +121,8 @@ def check(
         report = work.run()
     report.mended = mended
     if deep:
+        with work.collect_problems("indexes"):
+            work.check_indexes(graph)
         from livingdb.maintenance.check_syncs import check_syncs
 
         with work.collect_problems("syncs"):
@@ -476,6 +478,18 @@ class Check:
         """Every entry of the audit covers the one before it, and none is missing."""
         for problem in self.graph.catalog.audit.problems():
             self._report("audit", problem)
+
+    def check_indexes(self, graph: Graph) -> None:
+        """The indexes by which heads are read are those of their rows."""
+        seen = set[Address]()
+        for branch in graph.branches.all():
+            for name, version in tables_of(graph, graph.snapshots.at(branch.head)).items():
+                where = f"branch {branch.name}, table {name}"
+                with self.collect_problems(where):
+                    if version.address not in seen and graph.versions.indexes.groups(version):
+                        for group in graph.versions.indexes.wrong_indexes(version):
+                            self._report(where, f"the index on ({', '.join(group)}) is a wrong one")
+                    seen.add(version.address)
 
     def _check_names(self) -> None:
         branches = self.graph.branches

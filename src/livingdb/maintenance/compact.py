@@ -22,8 +22,8 @@ from livingdb.maintenance.projections import drop_unused_projections
 from livingdb.maintenance.reach import Trees
 from livingdb.tables.index import Tree, Version
 from livingdb.tables.recipe import Derived
+from livingdb.tables.secondary_tree import INDEX_KINDS
 from livingdb.tables.thin_keyframes import thin_keyframes
-from livingdb.tables.unique_index import KIND as INDEX_KIND
 from livingdb.trees.nodes import Entries
 
 __all__ = ["LEFT_BEHIND_SECONDS", "CompactionReport", "add_runs", "compact", "live_chunks"]
@@ -129,12 +129,13 @@ def _thin(graph: Graph) -> int:
 
 
 def _thin_indexes(graph: Graph, heads: Iterable[Version]) -> int:
-    """Evict indexes of unique constraints that no head is checked by."""
-    used = {address for head in heads for address in graph.versions.uniques.used_by(head)}
+    """Evict indexes by which no head is checked or read."""
+    kinds = (graph.versions.uniques, graph.versions.indexes)
+    used = {address for head in heads for kind in kinds for address in kind.used_by(head)}
     evicted = 0
     for address, *_ in graph.catalog.versions.materializations():
         recipe = graph.versions.recipe(graph.versions.require(address))
-        is_index = isinstance(recipe, Derived) and recipe.kind == INDEX_KIND
+        is_index = isinstance(recipe, Derived) and recipe.kind in INDEX_KINDS
         if is_index and address not in used:
             graph.index.evict(address)
             evicted += 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time as clock
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -21,16 +21,18 @@ from livingdb.errors import Unsupported
 from livingdb.graph.graph import Graph, missing_table_error, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.tables.index import Version
-from livingdb.tables.layout import Layout, TableLayout
+from livingdb.tables.layout import Layout, TableLayout, TableSettings
 
 __all__ = [
     "DisplacedTree",
+    "change_settings",
     "displaced_tree",
     "lay_out",
     "lay_out_due",
     "put_layout",
     "set_layout",
     "table_layout",
+    "visible_version",
 ]
 
 
@@ -41,10 +43,7 @@ def set_layout(graph: Graph, branch: str, table: str, layout: Layout) -> Layout:
     """
     graph.check_writable()
     graph.observe_now()
-    head = graph.snapshots.at(graph.branch(branch).head)
-    if is_hidden(table):
-        raise missing_table_error(table, _shown(graph.tables(head)))
-    version = graph.version(head, table)
+    version = visible_version(graph, branch, table)
     definition, before = graph.versions.definition(version), graph.versions.placement(version)
     chosen = TableLayout.of(layout, definition.schema)
     if definition.id is None:
@@ -52,32 +51,53 @@ def set_layout(graph: Graph, branch: str, table: str, layout: Layout) -> Layout:
             f"table {table!r} was made before tables had identities, and keeps the layout that it "
             "was made with: copy its rows to a table that is made now"
         )
-    if graph.index.table_layout(definition.id) == chosen:
-        return before.layout
-    with graph.catalog.write() as connection:
-        put_layout(graph, connection, definition.id, chosen)
-    graph.observe_now()
+    if graph.index.table_settings(definition.id).layout != chosen:
+        change_settings(graph, definition.id, lambda known: replace(known, layout=chosen))
     return before.layout
+
+
+def change_settings(
+    graph: Graph, table: str, change: Callable[[TableSettings], TableSettings]
+) -> None:
+    """Give a table, by its identity, other settings by those that it has."""
+    with graph.catalog.write() as connection:
+        _put_settings(graph, connection, table, change(_settings(graph, connection, table)))
+    graph.observe_now()
+
+
+def _settings(graph: Graph, connection: Connection, table: str) -> TableSettings:
+    found = graph.catalog.table_layouts.find(connection, table)
+    return TableSettings() if found is None else TableSettings.from_json(json.loads(found))
+
+
+def _put_settings(
+    graph: Graph, connection: Connection, table: str, settings: TableSettings
+) -> None:
+    """Let a table have settings; others know them as soon as they ask for anything that is new."""
+    made = settings.to_json()
+    graph.catalog.table_layouts.put(connection, table, json.dumps(made) if made else None)
+    graph.catalog.raise_epoch(connection)
+
+
+def visible_version(graph: Graph, branch: str, table: str) -> Version:
+    """The version of a table at the head of a branch; `NotFound` if no user knows it."""
+    head = graph.snapshots.at(graph.branch(branch).head)
+    if is_hidden(table):
+        raise missing_table_error(table, _shown(graph.tables(head)))
+    return graph.version(head, table)
 
 
 def table_layout(graph: Graph, connection: Connection, table: str) -> TableLayout | None:
     """The layout that a table, by its identity, was given; asked in a transaction."""
-    found = graph.catalog.table_layouts.find(connection, table)
-    return None if found is None else TableLayout.from_json(json.loads(found))
+    return _settings(graph, connection, table).layout
 
 
 def put_layout(
     graph: Graph, connection: Connection, table: str, layout: TableLayout | None
 ) -> None:
-    """Let a table, by its identity, have a layout, in a transaction; None: that it was made with.
-
-    Others know it as soon as they ask for anything that is new.
-    """
-    if layout is None:
-        graph.catalog.table_layouts.drop(connection, table)
-    else:
-        graph.catalog.table_layouts.put(connection, table, json.dumps(layout.to_json()))
-    graph.catalog.raise_epoch(connection)
+    """Let a table, by its identity, have a layout, in a transaction; None: its first one."""
+    known = _settings(graph, connection, table)
+    _put_settings(graph, connection, table, replace(known, layout=layout))
 
 
 def _shown(tables: Mapping[str, Address]) -> dict[str, Address]:

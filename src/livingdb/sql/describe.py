@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pyarrow as pa
 from sqlglot import exp
 
@@ -39,7 +41,8 @@ def describe(scope: Scope, statement: DescribeStatement) -> pa.Table:
     name, rows = find_rows(scope, statement.table, ref)
     lines = _columns(rows.schema)
     if statement.is_extended:
-        lines += [("", "", "", "", None), *_facts(name, rows)]
+        indexes = scope.indexes(name, ref)
+        lines += [("", "", "", "", None), *_facts(name, rows, indexes)]
     return _rows(lines)
 
 
@@ -65,10 +68,11 @@ def _columns(schema: TableSchema) -> list[Line]:
     ]
 
 
-def _facts(name: str, rows: RowSet) -> list[Line]:
+def _facts(name: str, rows: RowSet, indexes: Mapping[str, Sequence[str]]) -> list[Line]:
     schema = rows.schema
     facts = [("# table", name), ("# key", ", ".join(schema.key))]
     facts += [(f"# unique {title}", ", ".join(columns)) for title, columns in schema.uniques]
+    facts += [(f"# index {title}", ", ".join(columns)) for title, columns in indexes.items()]
     facts += [(f"# foreign key {column}", target) for column, target in schema.foreign_keys]
     facts += [(f"# check {title}", condition) for title, condition in schema.checks]
     facts += [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ from livingdb.engines.request import TableLocation
 from livingdb.sql.alter_clauses import AlterStatement
 from livingdb.sql.create_table_as import CreateTableAs
 from livingdb.sql.database_statements import DatabaseStatement
+from livingdb.sql.index_statements import IndexStatement
 from livingdb.sql.table_statements import SchemaStatement
 from livingdb.sql.view_statements import ViewStatement
 from livingdb.tables.rows import RowSet
@@ -68,6 +69,14 @@ class Scope(Protocol):
 
     def define(self, statement: SchemaStatement | AlterStatement) -> object | None:
         """Change the schema; the snapshot that did, or None if there was nothing to do."""
+        ...
+
+    def define_index(self, statement: IndexStatement) -> None:
+        """Make or drop an index, which makes no snapshot."""
+        ...
+
+    def indexes(self, name: str, ref: str | None = None) -> Mapping[str, Sequence[str]]:
+        """The indexes of a table here or at another ref, by name: their columns."""
         ...
 
     def define_view(self, statement: ViewStatement) -> object | None:

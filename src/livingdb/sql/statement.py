@@ -19,6 +19,7 @@ from livingdb.sql.column_titles import with_spark_titles
 from livingdb.sql.create_table_as import CreateTableAs, parse_create_table_as
 from livingdb.sql.database_statements import parse_database_statement
 from livingdb.sql.describe import describe, explain
+from livingdb.sql.index_statements import parse_index_statement
 from livingdb.sql.insert import delete, insert
 from livingdb.sql.merge import merge
 from livingdb.sql.parameters import Parameters, bind_parameters
@@ -182,6 +183,10 @@ def _create_table_as(
 
 
 def _define(scope: Scope, text: str) -> Result:
+    index = parse_index_statement(text)
+    if index is not None:
+        scope.define_index(index)
+        return Result(pa.table({}))
     text, guard = scope.without_guard(text)
     rest, options = without_sync(text)
     view = parse_view_statement(rest, {**options, **guard})

@@ -36,7 +36,7 @@ NOTHING_TEMPORARY = (
 _FORM = "write CREATE TABLE [IF NOT EXISTS] name (column, …, PRIMARY KEY (name, …))"
 _ITEM = f"in the parentheses are columns, each as {COLUMN_FORM} or PRIMARY KEY, and constraints"
 _DROP_FORM = "write DROP TABLE [IF EXISTS] name"
-_NO_INDEX = "rows are found by their key; ALTER TABLE … ADD UNIQUE (…) makes columns unique"
+_NO_INDEX = "write CREATE INDEX [name] ON table (column, …), or DROP INDEX name"
 _NO_TABLES = ("DATABASE", "FUNCTION", "INDEX", "PROCEDURE", "SCHEMA", "SEQUENCE", "TRIGGER", "VIEW")
 
 

@@ -60,25 +60,30 @@ class LivingDBDefinitions(DDLCompiler):
         return self.define_primary_key_body(constraint, **kw)
 
     def visit_create_index(self, create: Any, **kw: Any) -> str:  # type: ignore[override]
-        """A unique index is a constraint; of others there is nothing to be made."""
+        """An index; a unique one is a constraint."""
         index = create.element
-        if not index.unique:
-            return ""
         self._verify_index_table(index)
         names = [getattr(item, "name", None) for item in index.expressions]
         if None in names:
-            raise CompileError(f"the index {index.name!r}: only columns can be unique")
+            raise CompileError(f"the index {index.name!r}: only columns can be indexed")
         columns = ", ".join(self.preparer.quote(str(name)) for name in names)
         table, name = self.preparer.format_table(index.table), self.preparer.quote(index.name)
-        return f"ALTER TABLE {table} ADD CONSTRAINT {name} UNIQUE ({columns})"
+        if index.unique:
+            return f"ALTER TABLE {table} ADD CONSTRAINT {name} UNIQUE ({columns})"
+        return (
+            f"CREATE INDEX {'IF NOT EXISTS ' * create.if_not_exists}{name} ON {table} ({columns})"
+        )
 
     def visit_drop_index(self, drop: Any, **kw: Any) -> str:
-        """The constraint that a unique index is."""
+        """An index, or the constraint that a unique one is."""
         index = drop.element
-        if not index.unique:
-            return ""
-        table, name = self.preparer.format_table(index.table), self.preparer.quote(index.name)
-        return f"ALTER TABLE {table} DROP CONSTRAINT {'IF EXISTS ' * drop.if_exists}{name}"
+        if_exists = "IF EXISTS " * drop.if_exists
+        name = self.preparer.quote(index.name)
+        if index.unique:
+            table = self.preparer.format_table(index.table)
+            return f"ALTER TABLE {table} DROP CONSTRAINT {if_exists}{name}"
+        on = "" if index.table is None else f" ON {self.preparer.format_table(index.table)}"
+        return f"DROP INDEX {if_exists}{name}{on}"
 
     def visit_computed_column(self, generated: Any, **kw: Any) -> str:
         """Computed columns are stored."""

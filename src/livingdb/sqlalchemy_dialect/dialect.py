@@ -121,15 +121,6 @@ class LivingDBDialect(Reflection):
 
     # --- statements -----------------------------------------------------------------------------
 
-    def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
-        """Run a statement; an index that is nothing here has none."""
-        if statement or context is None or not context.isddl:
-            cursor.execute(statement, parameters)
-
-    def do_execute_no_params(self, cursor: Any, statement: str, context: Any = None) -> None:
-        """Run a statement without parameters."""
-        self.do_execute(cursor, statement, None, context)
-
     def is_disconnect(self, e: Any, connection: Any, cursor: Any) -> bool:
         """Whether the connection is of no use any more: it was closed."""
         from livingdb.dbapi import InterfaceError

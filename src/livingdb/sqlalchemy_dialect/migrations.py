@@ -58,12 +58,10 @@ class LivingDBMigrations(DefaultImpl):
         metadata_unique_constraints: Any,
         metadata_indexes: Any,
     ) -> None:
-        """A unique index is the constraint of its name, and of the others there are none."""
+        """A unique index is the constraint of its name."""
         held = {unique.name: unique for unique in conn_uniques}
         for index in list(metadata_indexes):
-            if not index.unique:
-                metadata_indexes.discard(index)
-            elif index.name in held:
+            if index.unique and index.name in held:
                 metadata_indexes.discard(index)
                 conn_uniques.discard(held[index.name])
 

@@ -159,9 +159,15 @@ class Reflection(default.DefaultDialect):
     def get_indexes(
         self, connection: Any, table_name: str, schema: str | None = None, **kw: Any
     ) -> list[Any]:
-        """None: rows are found by their keys."""
-        self._constrained(connection, table_name, schema, **kw)
-        return []
+        """Columns by which rows are found; unique ones are constraints."""
+        if self._constrained(connection, table_name, schema, **kw) is None:
+            return []
+        held = _dbapi(connection)
+        found = held.database.branch(schema or held.branch).table(table_name).indexes()
+        return [
+            {"name": name, "column_names": list(columns), "unique": False}
+            for name, columns in sorted(found.items())
+        ]
 
     @reflection.cache
     def get_table_options(

@@ -11,7 +11,7 @@ from livingdb.trees.builder import Sink
 from livingdb.trees.forest import Forest
 
 if TYPE_CHECKING:
-    from livingdb.tables.unique_index import RowSource
+    from livingdb.tables.secondary_tree import RowSource
     from livingdb.tables.versions import Versions
 
 __all__ = ["Evaluator"]

@@ -14,9 +14,10 @@ from typing import Protocol
 
 from livingdb.chunks.address import Address, short
 from livingdb.errors import Corruption
-from livingdb.tables.layout import TableLayout
+from livingdb.tables.layout import TableSettings
 
 __all__ = [
+    "NO_SETTINGS",
     "MemoryIndex",
     "Run",
     "Stretch",
@@ -28,6 +29,8 @@ __all__ = [
     "require",
     "skip_depth",
 ]
+
+NO_SETTINGS = TableSettings()
 
 
 @dataclass(frozen=True)
@@ -142,8 +145,8 @@ class VersionIndex(Protocol):
         """Forget the tree of a version."""
         ...
 
-    def table_layout(self, table: str) -> TableLayout | None:
-        """The layout that a table was given since it was made, by its identity."""
+    def table_settings(self, table: str) -> TableSettings:
+        """What a table was given since it was made, by its identity."""
         ...
 
     def materialized_versions(self, origin: Address, above: int, upto: int) -> Iterable[Version]:
@@ -191,7 +194,7 @@ class MemoryIndex:
         self._versions: dict[Address, Version] = {}
         self._trees: dict[Address, Tree] = {}
         self._runs: dict[Address, Run] = {}
-        self.layouts: dict[str, TableLayout] = {}
+        self.settings: dict[str, TableSettings] = {}
         self._by_origin: dict[Address, dict[Address, int]] = {}
 
     def get(self, version: Address) -> Version | None:
@@ -270,6 +273,6 @@ class MemoryIndex:
         chosen.sort(key=lambda address: -found[address])
         return [self._versions[address] for address in chosen]
 
-    def table_layout(self, table: str) -> TableLayout | None:
-        """See `VersionIndex.table_layout`."""
-        return self.layouts.get(table)
+    def table_settings(self, table: str) -> TableSettings:
+        """See `VersionIndex.table_settings`."""
+        return self.settings.get(table, NO_SETTINGS)

@@ -12,7 +12,15 @@ from livingdb.trees.forest import Grouping
 from livingdb.trees.shape import Shape
 from livingdb.trees.splitter import CapacitySplitter, ContentSplitter, Splitter
 
-__all__ = ["FOLD_FLOOR_ROWS", "FOLD_SHARE", "Layout", "TableLayout", "layout_of"]
+__all__ = [
+    "FOLD_FLOOR_ROWS",
+    "FOLD_SHARE",
+    "Layout",
+    "TableIndex",
+    "TableLayout",
+    "TableSettings",
+    "layout_of",
+]
 
 FOLD_FLOOR_ROWS = 24_576
 FOLD_SHARE = 0.25
@@ -159,6 +167,41 @@ class TableLayout:
     def from_json(cls, data: dict[str, Any]) -> TableLayout:
         """The inverse of `to_json`."""
         return cls(Layout.from_json(data))
+
+
+@dataclass(frozen=True)
+class TableIndex:
+    """An index of a table in all of its versions: its columns are named by their identities."""
+
+    name: str
+    columns: tuple[str, ...]
+
+    def fit(self, schema: TableSchema) -> tuple[str, ...] | None:
+        """The columns as a schema of the table names them; None if it does not have them all."""
+        names = {column.id: column.name for column in schema.visible_columns}
+        found = tuple(names[id] for id in self.columns if id in names)
+        return found if len(found) == len(self.columns) else None
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """What a table was given since it was made, for all of its versions on all branches."""
+
+    layout: TableLayout | None = None
+    indexes: tuple[TableIndex, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings as plain values; none, if there are none."""
+        indexes = [[index.name, list(index.columns)] for index in self.indexes]
+        layout = {} if self.layout is None else self.layout.to_json()
+        return {**layout, **({"indexes": indexes} if indexes else {})}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> TableSettings:
+        """The inverse of `to_json`."""
+        layout = {name: value for name, value in data.items() if name != "indexes"}
+        indexes = (TableIndex(name, tuple(ids)) for name, ids in data.get("indexes", ()))
+        return cls(TableLayout.from_json(layout) if layout else None, tuple(indexes))
 
 
 def layout_of(grouping: Grouping) -> Layout:

@@ -22,6 +22,7 @@ from livingdb.trees.keys import KeyArray, member, search
 from livingdb.trees.scan import ALL, Span, ZoneFilter
 
 if TYPE_CHECKING:
+    from livingdb.tables.table_index import RowIndexes
     from livingdb.tables.virtual_forest import VirtualForest
 
 __all__ = ["RowSet"]
@@ -31,13 +32,22 @@ _EXACT = (int, str, bytes)
 
 @dataclass(frozen=True)
 class RowSet:
-    """The rows of one version; `counts` is told how they are read."""
+    """The rows of one version; `counts` is told how they are read.
+
+    `indexes` are those of the tree; what the tail holds is not in them.
+    """
 
     schema: TableSchema
     forest: Forest | VirtualForest
     root: Address
     tail: Delta | None = None
     counts: ReadCounts | None = field(default=None, kw_only=True, compare=False, repr=False)
+    indexes: RowIndexes | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+    @property
+    def is_indexable(self) -> bool:
+        """Whether rows may be looked for by indexes: nobody has to know what was looked for."""
+        return True
 
     def _positions(self, columns: Sequence[str] | None) -> list[int]:
         names = (
@@ -81,7 +91,10 @@ class RowSet:
 
     def get(self, *key: object) -> dict[str, Any] | None:
         """The row with this key as a dict; None if there is none."""
-        encoded = self._encode_key(key)
+        return self.at_key(self._encode_key(key))
+
+    def at_key(self, encoded: Any) -> dict[str, Any] | None:
+        """The same, by the key as it is encoded."""
         counts = self.counts
         if counts is None:
             return self._row(encoded)

@@ -1,18 +1,12 @@
 """The hidden index of a unique constraint: which row holds a value, without reading the others.
 
-An index is a cached answer: the rows of one version, each value of the constraint with the key
-of the row that holds it, as a tree under the values.  It is kept for versions that are kept as
-trees; what was changed since is found in the tail.  Of a schema change that leaves the columns
-as they are, it is the one below.  What it finds may be outdated, so whoever asks looks at the
-rows; but it never misses one.
+It is a secondary tree whose keys are the values themselves.  Of a schema change that leaves the
+columns as they are, it is the one below.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,53 +15,24 @@ import pyarrow.compute as pc
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.arrow_values import as_mask
-from livingdb.chunks.store import StoredChunk
-from livingdb.tables.batches import flat
-from livingdb.tables.index import Version, ancestor_at
+from livingdb.tables.index import Version
 from livingdb.tables.layout import Layout
-from livingdb.tables.recipe import Definition, Derived
+from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.delta import DELETE, UPSERT, Delta, merge_deltas
+from livingdb.tables.secondary_tree import UNIQUE_INDEX, SecondaryTrees, valid_mask
+from livingdb.trees.delta import UPSERT, Delta
 from livingdb.trees.keys import KeyArray, union_keys
 
-if TYPE_CHECKING:
-    from livingdb.tables.versions import Versions
-
-__all__ = ["KIND", "BuiltIndex", "RowSource", "UniqueIndexes", "held_values", "valid_mask"]
-
-KIND = "unique index"
-_NEARBY = 8
+__all__ = ["UniqueIndexes", "held_values"]
 
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class BuiltIndex:
-    """An index that was made to be read: of which version, and what it is made of."""
+class UniqueIndexes(SecondaryTrees):
+    """The indexes of the unique constraints of versions."""
 
-    version: Version
-    anchor: Version
-    root: Address
-    chunks: Sequence[StoredChunk]
-
-
-@dataclass(frozen=True)
-class RowSource:
-    """A version whose rows, one by one and under the same keys, another has.
-
-    `columns` are its columns by the names that they have in the other, where they are the same.
-    """
-
-    version: Version
-    columns: Mapping[str, str]
-
-
-class UniqueIndexes:
-    """Finds the indexes of the versions of one store, and makes those that are missing."""
-
-    def __init__(self, versions: Versions):
-        self._versions = versions
+    kind = UNIQUE_INDEX
 
     def holders(
         self, version: Version, group: Sequence[str], values: Sequence[pa.Array]
@@ -98,13 +63,13 @@ class UniqueIndexes:
             anchor, names = self._anchor(version, group)
             is_kept = self._versions.nearest_stored(anchor) is not None
             if is_kept or self._versions.row_source(anchor) is not None:
-                self._root(anchor, names)  # of others the first reader makes the rows
+                self.make_root(anchor, names)  # of others the first reader makes the rows
 
     def used_by(self, version: Version) -> list[Address]:
         """The versions that the indexes are by which writes over a version are checked."""
         groups = (group for _, group in self._versions.definition(version).schema.uniques)
         anchors = (self._anchor(version, group) for group in groups)
-        return [self._recipe(*anchor).to_chunk().address for anchor in anchors]
+        return [self.address(*anchor) for anchor in anchors]
 
     def _anchor(self, version: Version, group: Sequence[str]) -> tuple[Version, Sequence[str]]:
         """The version whose index serves for another, and its columns."""
@@ -120,19 +85,11 @@ class UniqueIndexes:
 
     def wrong_indexes(self, version: Version) -> list[tuple[str, ...]]:
         """The groups whose index, where there is one near the version, is not that of its rows."""
-        versions, found = self._versions, []
-        anchor = versions.nearest_stored(version)
-        for _, group in versions.definition(version).schema.uniques if anchor else ():
-            assert anchor is not None
-            recipe = self._recipe(anchor, group)
-            known = versions.index.tree(recipe.to_chunk().address)
-            if known is None:
-                continue
-            described = _index_definition(versions.definition(anchor).schema, group)
-            entries = _sorted_entries(versions.rows(anchor), described, group)
-            if versions.forest_of(described).build([entries], lambda chunk: None) != known.root:
-                found.append(group)
-        return found
+        anchor = self._versions.nearest_stored(version)
+        if anchor is None:
+            return []
+        uniques = self._versions.definition(version).schema.uniques
+        return [group for _, group in uniques if self.is_wrong(anchor, group)]
 
     def _source(self, version: Version, group: Sequence[str]) -> tuple[Version, list[str]] | None:
         """The version whose rows an origin has, and its columns, if they are unique there, too."""
@@ -145,125 +102,34 @@ class UniqueIndexes:
 
     def _seek(self, anchor: Version, group: Sequence[str], values: Sequence[pa.Array]) -> KeyArray:
         schema = self._versions.definition(anchor).schema
-        described = _index_definition(schema, group)
+        described = self._describe(schema, group)
         forest = self._versions.forest_of(described)
         wanted = np.unique(described.schema.key_codec.encode(list(values)))
         count = len(group)
         positions = list(range(count, count + len(schema.key)))
-        _, keys = forest.seek_many(self._root(anchor, group), wanted, positions)
+        _, keys = forest.seek_many(self.make_root(anchor, group), wanted, positions)
         return np.sort(schema.key_codec.encode(keys))
 
-    # --- making ------------------------------------------------------------------------------
+    def _describe(self, schema: TableSchema, group: Sequence[str]) -> Definition:
+        """The table that an index is: the values, which are its key, and the key of the row."""
+        values = [pa.field(f"value_{n}", schema.column(name).type) for n, name in enumerate(group)]
+        keys = [
+            pa.field(f"key_{n}", column.type, column.nullable)
+            for n, column in enumerate(schema.key_columns)
+        ]
+        names = [field.name for field in values]
+        return Definition(TableSchema.of(pa.schema([*values, *keys]), names), Layout())
 
-    def _root(self, anchor: Version, group: Sequence[str]) -> Address:
-        """The root of the index of a version that is kept as a tree, or is an origin."""
-        recipe = self._recipe(anchor, group)
-        known = self._versions.index.tree(recipe.to_chunk().address)
-        return known.root if known is not None else self._build(anchor, group, recipe)
-
-    def _recipe(self, anchor: Version, group: Sequence[str]) -> Derived:
-        schema = self._versions.definition(anchor).schema
-        described = _index_definition(schema, group).to_chunk()
-        return Derived(
-            KIND,
-            {
-                "inputs": {"": anchor.address.hex()},
-                "columns": [schema.column(name).id for name in group],
-                "definition": described.address.hex(),
-            },
-        )
-
-    def _build(self, anchor: Version, group: Sequence[str], recipe: Derived) -> Address:
-        described = _index_definition(self._versions.definition(anchor).schema, group)
-        chunks = [described.to_chunk(), recipe.to_chunk()]
-        near = self._indexed_before(anchor, group)
-        if near is None:
-            columns = _sorted_entries(self._versions.rows(anchor), described, group)
-            root = self._versions.forest_of(described).build([columns], chunks.append)
-        else:
-            older, held = near
-            changes = self._difference(older, anchor, described, group)
-            forest = self._versions.forest_of(described)
-            root = forest.edit(held, changes, chunks.append) if len(changes) else held
-        address = recipe.to_chunk().address
-        version = Version(address, chunks[0].address, address, None, None, 0, 0, address)
-        self._versions.keep_index(BuiltIndex(version, anchor, root, chunks))
-        return root
-
-    def _indexed_before(
-        self, anchor: Version, group: Sequence[str]
-    ) -> tuple[Version, Address] | None:
-        """A version that the anchor comes from by changes, and the root of its index."""
-        versions = self._versions
-        nearby = versions.index.materialized_versions(anchor.origin, -1, anchor.depth - 1)
-        for older in islice(nearby, _NEARBY):
-            if ancestor_at(versions.index, anchor, older.depth).address != older.address:
-                continue
-            tree = versions.index.tree(self._recipe(older, group).to_chunk().address)
-            if tree is not None:
-                return older, tree.root
-        return None
-
-    def _difference(
-        self, older: Version, anchor: Version, described: Definition, group: Sequence[str]
-    ) -> Delta:
-        """What changes made one version of another do to its index."""
-        versions = self._versions
-        keys = versions.tail_since(older, anchor).keys
-        shape = versions.forest_of(described).shape
-        parts = []
-        for version, operation in ((older, DELETE), (anchor, UPSERT)):
-            rows = versions.rows(version)
-            names = list(dict.fromkeys([*group, *rows.schema.key]))
-            held = dict(zip(names, rows.lookup(keys, names)[1], strict=True))
-            entries = [held[name] for name in (*group, *rows.schema.key)]
-            columns, encoded = _in_order(described, entries, len(group))
-            count = len(group)
-            kept = (*columns[:count], *([None] * (len(columns) - count)))
-            ops = np.full(len(encoded), operation, np.int8)
-            whole = tuple(columns) if operation == UPSERT else kept
-            parts.append(Delta(shape, encoded, ops, whole, (None,) * len(columns)))
-        return merge_deltas(parts)
-
-
-def _index_definition(schema: TableSchema, group: Sequence[str]) -> Definition:
-    """The table that an index is: the values, which are its key, and the key of the row."""
-    values = [pa.field(f"value_{n}", schema.column(name).type) for n, name in enumerate(group)]
-    keys = [
-        pa.field(f"key_{n}", column.type, column.nullable)
-        for n, column in enumerate(schema.key_columns)
-    ]
-    names = [field.name for field in values]
-    return Definition(TableSchema.of(pa.schema([*values, *keys]), names), Layout())
-
-
-def _sorted_entries(rows: RowSet, described: Definition, group: Sequence[str]) -> list[pa.Array]:
-    """All entries of the index of some rows."""
-    names = list(dict.fromkeys([*group, *rows.schema.key]))
-    whole = rows.to_arrow(names)
-    held = [flat(whole.column(name)) for name in (*group, *rows.schema.key)]
-    return _in_order(described, held, len(group))[0]
-
-
-def _in_order(
-    described: Definition, held: Sequence[pa.Array], count: int
-) -> tuple[list[pa.Array], KeyArray]:
-    """Values and keys, sorted by the values, without nulls among them; of equal ones the first."""
-    valid = pa.array(valid_mask(held[:count]))
-    columns = [array.filter(valid) for array in held]
-    encoded = described.schema.key_codec.encode(columns[:count])
-    encoded, first = np.unique(encoded, return_index=True)
-    taken = pa.array(first)
-    return [array.take(taken) for array in columns], encoded
-
-
-def valid_mask(values: Sequence[pa.Array]) -> Mask:
-    """Which rows have no null among some columns."""
-    found = np.ones(len(values[0]), bool)
-    for array in values:
-        if array.null_count:
-            found &= as_mask(array.is_valid())
-    return found
+    def _in_order(
+        self, described: Definition, held: Sequence[pa.Array], count: int
+    ) -> tuple[list[pa.Array], KeyArray]:
+        """Without nulls among the values; of equal ones the first."""
+        valid = pa.array(valid_mask(held[:count]))
+        columns = [array.filter(valid) for array in held]
+        encoded = described.schema.key_codec.encode(columns[:count])
+        encoded, first = np.unique(encoded, return_index=True)
+        taken = pa.array(first)
+        return [array.take(taken) for array in columns], encoded
 
 
 def held_values(

@@ -49,14 +49,16 @@ from livingdb.tables.recipe import (
 from livingdb.tables.rows import RowSet
 from livingdb.tables.run import is_run_worth, run_start
 from livingdb.tables.schema import TableSchema
+from livingdb.tables.secondary_tree import BuiltIndex, RowSource
 from livingdb.tables.stored_delta import (
     DeltaEncoder,
     carried_positions,
     load_delta,
     store_delta,
 )
+from livingdb.tables.table_index import TableIndexes
 from livingdb.tables.tail import BaseRows, Tails
-from livingdb.tables.unique_index import BuiltIndex, RowSource, UniqueIndexes
+from livingdb.tables.unique_index import UniqueIndexes
 from livingdb.trees.builder import Sink
 from livingdb.trees.delta import Delta
 from livingdb.trees.forest import Forest
@@ -109,6 +111,7 @@ class Versions:
         self.note_evaluation: NoteEvaluation = lambda version, seconds: None
         """Is told of versions that are evaluated to be read, and how long that took."""
         self.uniques = UniqueIndexes(self)
+        self.indexes = TableIndexes(self)
 
     # --- making ------------------------------------------------------------------------------
 
@@ -268,12 +271,13 @@ class Versions:
     def placement(self, version: Version) -> Placement:
         """Where trees of a version go: in the layout that its table has now."""
         table = self._definition(version.definition).id
-        chosen = None if table is None else self.index.table_layout(table)
+        chosen = None if table is None else self.index.table_settings(table).layout
         return self._place(version.definition, chosen)
 
     def definition_in_force(self, definition: Definition) -> Definition:
         """A definition with the layout that its table has now."""
-        chosen = None if definition.id is None else self.index.table_layout(definition.id)
+        table = definition.id
+        chosen = None if table is None else self.index.table_settings(table).layout
         if chosen is None:
             return definition
         return replace(definition, layout=chosen.fit(definition.schema))
@@ -381,7 +385,8 @@ class Versions:
         is_own = keyframe.address == version.address
         tail = None if is_own else self._tails.tail(keyframe, version)
         forest = self.forest_under(version, tree)
-        return RowSet(schema, forest, tree.root, tail, counts=counts)
+        indexes = self.indexes.of(keyframe)
+        return RowSet(schema, forest, tree.root, tail, counts=counts, indexes=indexes)
 
     def empty(self, definition: Definition) -> RowSet:
         """A table of that definition without rows."""

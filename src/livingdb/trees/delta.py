@@ -63,6 +63,11 @@ class Delta:
         upserted, patched, deleted = np.bincount(self.ops, minlength=3).tolist()
         return upserted, patched, deleted
 
+    @cached_property
+    def orders(self) -> dict[int, tuple[KeyArray, Positions]]:
+        """The changes in the order of other columns, by position; kept for who has found them."""
+        return {}
+
     @property
     def inserts_whole_rows(self) -> bool:
         """Whether all changes are upserts of rows in all their columns."""

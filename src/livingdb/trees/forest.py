@@ -332,6 +332,16 @@ class Forest:
             columns += part
         return found, [columns[at] for at in self._order(positions, wanted)]
 
+    def seek_spans(
+        self,
+        root: Address,
+        spans: Sequence[tree_scan.Span],
+        positions: Sequence[int],
+        most: int,
+    ) -> list[pa.Array] | None:
+        """Key columns of the rows in ranges of keys; None if there are more than `most`."""
+        return tree_seek.seek_spans(self.readers[0], self.roots(root)[0], spans, positions, most)
+
     # --- two and three roots -----------------------------------------------------------------
 
     def diff(

@@ -1,8 +1,8 @@
-"""Point reads: rows by key."""
+"""Point reads: rows by key, and the few rows of short ranges of keys."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,9 @@ from livingdb.chunks.address import Address
 from livingdb.chunks.arrow_values import taken_rows
 from livingdb.trees.keys import KeyArray, align, search
 from livingdb.trees.nodes import Entries, Leaf, Reader
-from livingdb.trees.scan import leaf_rows
+from livingdb.trees.scan import Span, leaf_rows
 
-__all__ = ["contains", "seek", "seek_many"]
+__all__ = ["contains", "places_of_spans", "seek", "seek_many", "seek_spans"]
 
 _FEW = 4
 
@@ -85,6 +85,114 @@ def contains(reader: Reader, root: Address, keys: KeyArray) -> npt.NDArray[np.bo
         node = reader.read(address)
         leaf_keys = node.keys if isinstance(node, Leaf) else leaf_rows(reader, address, [])[0]
         found[start:stop] = _match(leaf_keys, keys[start:stop])[0]
+    return found
+
+
+def seek_spans(
+    reader: Reader, root: Address, spans: Sequence[Span], positions: Sequence[int], most: int
+) -> list[pa.Array] | None:
+    """Columns of the rows in ranges of keys, in key order; None if there are more than `most`.
+
+    The ranges are in order, do not overlap and end before their upper bounds.
+    """
+    if len(spans) == 1:
+        near = _seek_in_leaf(reader, root, spans[0])
+        if near is not None:
+            leaf, start, stop = near
+            if stop - start > most:
+                return None
+            return [column.slice(start, stop - start) for column in leaf.columns(positions)]
+    parts: list[tuple[list[pa.Array], npt.NDArray[np.int64]]] = []
+    left = most
+    for address, wanted in _span_leaves(reader, root, spans):
+        keys, columns = leaf_rows(reader, address, positions)
+        starts, stops = places_of_spans(keys, wanted)
+        counts = stops - starts
+        total = int(counts.sum())
+        left -= total
+        if left < 0:
+            return None
+        if total:
+            firsts = np.repeat(stops - np.cumsum(counts), counts)
+            parts.append((columns, firsts + np.arange(total)))
+    if not parts:
+        return [pa.nulls(0, reader.shape.types[position]) for position in positions]
+    if len(parts) == 1:
+        columns, rows = parts[0]
+        return [column.take(taken_rows(rows)) for column in columns]
+    pieces: list[list[pa.Array]] = [[] for _ in positions]
+    for columns, rows in parts:
+        _take(columns, rows, pieces)
+    return [pa.concat_arrays(column) for column in pieces]
+
+
+def _seek_in_leaf(reader: Reader, root: Address, span: Span) -> tuple[Leaf, int, int] | None:
+    """The leaf that all rows of a range lie in, and where; None if there are several."""
+    node = reader.read(root)
+    while True:
+        keys = node.keys
+        if not len(keys):
+            return None
+        start = 0 if span.lower is None else int(keys.searchsorted(span.lower))
+        stop = len(keys) if span.upper is None else int(keys.searchsorted(span.upper))
+        if isinstance(node, Leaf):
+            return node, start, max(start, stop)
+        last = len(keys) - 1
+        if start < min(stop, last) or node.level == 0:
+            return None
+        node = reader.read(node.addresses[min(start, last)])
+
+
+def _span_leaves(
+    reader: Reader, address: Address, spans: Sequence[Span]
+) -> Iterator[tuple[Address, Sequence[Span]]]:
+    """The leaves that ranges reach into, in order, and the ranges that do; read as asked for."""
+    node = reader.read(address)
+    if isinstance(node, Leaf) or node.level == 0:
+        yield address, spans
+        return
+    starts, stops = places_of_spans(node.keys, spans)
+    stops = np.minimum(stops, len(node) - 1)
+    child = 0
+    for _ in range(len(node)):
+        following = int(np.searchsorted(stops, child))
+        if following == len(spans):
+            return
+        child = max(child, int(starts[following]))
+        if child == len(node):
+            return
+        inside = spans[following : int(np.searchsorted(starts, child, side="right"))]
+        yield from _span_leaves(reader, node.addresses[child], inside)
+        child += 1
+
+
+def places_of_spans(
+    keys: KeyArray, spans: Sequence[Span]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Where ranges start and stop among sorted keys."""
+    if not len(keys):
+        nowhere = np.zeros(len(spans), np.int64)
+        return nowhere, nowhere
+    first, last = spans[0], spans[-1]
+    lowers = spans[1:] if first.lower is None else spans
+    uppers = spans[:-1] if last.upper is None else spans
+    starts = search(keys, _bounds(keys, [span.lower for span in lowers]))
+    stops = search(keys, _bounds(keys, [span.upper for span in uppers]))
+    if first.lower is None:
+        starts = np.append(0, starts)
+    if last.upper is None:
+        stops = np.append(stops, len(keys))
+    return starts, np.maximum(starts, stops)
+
+
+def _bounds(keys: KeyArray, bounds: list[Any]) -> KeyArray:
+    """Bounds of ranges as keys are held."""
+    if keys.dtype == np.uint64:
+        return np.array(bounds, np.uint64)
+    if keys.dtype != object:
+        return np.array(bounds) if bounds else np.empty(0, "S1")
+    found = np.empty(len(bounds), object)
+    found[:] = [bytes(bound) for bound in bounds]
     return found
 
 

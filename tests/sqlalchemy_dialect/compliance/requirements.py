@@ -11,7 +11,7 @@ from sqlalchemy.testing.requirements import SuiteRequirements
 _BRANCHES = "a branch is a schema, and a statement changes tables of the branch it runs on"
 _CASCADE = "a row that others name stays: `ON DELETE` and `ON UPDATE` do nothing else"
 _COMMENTS = "tables and columns hold no comments"
-_INDEXES = "there are no indexes: rows are found by their keys"
+_INDEXES = "an index is on columns of a table, and a constraint is none"
 _JSON = "documents are kept as text, and queries do not look into them by index or path"
 _LATER = "constraints hold when a transaction commits, and cannot be deferred further"
 _SINGLE = "a foreign key is one column that names the key of one table"
@@ -52,10 +52,7 @@ EXCLUDED = {
     "implements_get_lastrowid": "rows are known by their keys; `RETURNING` tells those drawn",
     "implicit_default_schema": _BRANCHES,
     "implicitly_named_constraints": "a foreign key that is given no name has none",
-    "index_ddl_if_exists": _INDEXES,
-    "index_reflection": _INDEXES,
     "index_reflects_included_columns": _INDEXES,
-    "indexes_check_column_order": _INDEXES,
     "indexes_with_ascdesc": _INDEXES,
     "indexes_with_expressions": _INDEXES,
     "json_deserializer_binary": "documents are text",
@@ -117,7 +114,6 @@ LEFT_OUT = {
     "IdentityColumnTest.*": "identity columns have no least and greatest number",
     "IdentityReflectionTest.*": "identity columns have no least and greatest number",
     "JSONTest.test_index_cross_casts[*": _JSON,
-    "LongNameBlowoutTest.test_long_convention_name[ix-*": _INDEXES,
     "QuotedNameArgumentTest.*": "names of tables hold no quotes",
     "TrueDivTest.test_truediv_divisor[numeric_38_digit_divisor-*": (
         "a quotient of decimals that would need more than 38 digits is an error"
@@ -135,7 +131,8 @@ MET = """
     date_historic datetime_historic datetime_literals datetime_timezone datetime_timezone_historic
     except_ fetch_expression fetch_first fetch_no_order_by
     float_or_double_precision_behaves_generically foreign_key_constraint_name_reflection
-    identity_columns identity_columns_standard infinity_floats inline_check_constraint_reflection
+    identity_columns identity_columns_standard index_ddl_if_exists indexes_check_column_order
+    infinity_floats inline_check_constraint_reflection
     intersect isolation_level json_type mod_operator_as_percent_sign non_updating_cascade
     nullsordering order_by_label_with_expression percent_schema_names
     precision_numerics_enotation_small precision_numerics_many_significant_digits

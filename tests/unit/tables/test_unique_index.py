@@ -16,7 +16,9 @@ from livingdb.errors import DuplicateValue
 from livingdb.evolution import AddColumn, AddUnique
 from livingdb.tables.index import Tree
 from livingdb.tables.rows import RowSet
-from livingdb.tables.unique_index import KIND, UniqueIndexes
+from livingdb.tables.secondary_tree import UNIQUE_INDEX as KIND
+from livingdb.tables.secondary_tree import SecondaryTrees
+from livingdb.tables.unique_index import UniqueIndexes
 
 ROWS = 20_000
 
@@ -95,8 +97,7 @@ def test_a_new_tree_gets_its_index_from_the_last_one(
 ) -> None:
     main = filled(db, Layout(fold="always"))
     whole = len(index_versions(db))
-    whole_build = "livingdb.tables.unique_index._sorted_entries"
-    monkeypatch.setattr(whole_build, None)
+    monkeypatch.setattr(SecondaryTrees, "_whole_entries", None)
     main.update("t", {"id": [1, 2], "code": ["c15838", "c7919"]})
     main.delete("t", [3])
     main.update("t", {"id": [4], "code": [None]})

@@ -13,10 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from livingdb.engines.index_lookup import keys_in_ranges
 from livingdb.engines.pruning import scan_bounds
 from livingdb.engines.value_ranges import Ranges
 from livingdb.errors import LivingDBError
 from livingdb.tables.rows import RowSet
+from livingdb.trees.keys import KeyArray
 
 __all__ = ["RowSetDataset"]
 
@@ -27,6 +29,7 @@ class RowSetDataset(ds.Dataset):  # type: ignore[misc]
     def __init__(self, rows: RowSet, wanted: Mapping[str, Ranges] | None = None):
         self.rows = rows
         self.part = scan_bounds(rows.schema, wanted or {})
+        self._wanted = wanted or {}
         self.failure: LivingDBError | None = None
         """Why a scan ended early: engines lose the error they are handed."""
         self._names = _distinct_names([column.name for column in rows.schema.visible_columns])
@@ -65,12 +68,21 @@ class RowSetDataset(ds.Dataset):  # type: ignore[misc]
     def _batches(self, columns: Sequence[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         names = [self._names[name] for name in columns]
         try:
+            keys = self._indexed_keys() if names else None
+            if keys is not None:
+                yield pa.RecordBatch.from_arrays(self.rows.lookup(keys, names)[1], schema=schema)
+                return
             for span in self.part.spans:
                 for batch in self.rows.batches(names, span, self.part.filters):
                     yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
         except LivingDBError as error:
             self.failure = error
             raise
+
+    def _indexed_keys(self) -> KeyArray | None:
+        """The keys that an index names, unless keys are told already."""
+        is_whole = all(not span.is_bounded for span in self.part.spans)
+        return keys_in_ranges(self.rows, self._wanted) if is_whole else None
 
 
 class _Stream:

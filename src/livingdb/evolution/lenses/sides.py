@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from livingdb.engines.index_lookup import keys_holding
 from livingdb.evolution.lenses.lens import Follower, RowImages
 from livingdb.evolution.lenses.row_alignment import Mask
 from livingdb.graph.diff import diff_versions
@@ -17,7 +18,7 @@ from livingdb.tables.index import Version
 from livingdb.tables.recipe import Counts
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import TableSchema
-from livingdb.tables.unique_index import valid_mask
+from livingdb.tables.secondary_tree import valid_mask
 from livingdb.tables.versions import Versions
 from livingdb.trees.compare import differs
 from livingdb.trees.delta import DELETE, PATCH, UPSERT, Delta, merge_deltas
@@ -88,7 +89,7 @@ class VersionSide:
         codec = KeyCodec([rows.schema.column(name).type for name in names])
         wanted = np.unique(codec.encode([flat(c) for c in values.drop_null().columns]))
         parts = []
-        for batch in self.scan(table):
+        for batch in self._possible_rows(table, values.drop_null()):
             columns = [batch.column(name) for name in names]
             valid = np.ones(len(batch), bool)
             for column in columns:
@@ -99,6 +100,15 @@ class VersionSide:
                 hit = places[member(codec.encode(taken), wanted)]
                 parts.append(batch.take(pa.array(hit)))
         return pa.Table.from_batches(parts, schema=rows.schema.whole)
+
+    def _possible_rows(self, table: str, values: pa.Table) -> Iterable[pa.RecordBatch]:
+        """All rows, or those among which an index finds the ones that hold values."""
+        rows = self.rows(table)
+        keys = keys_holding(rows, {n: flat(values.column(n)) for n in values.column_names})
+        if keys is None:
+            return self.scan(table)
+        schema = rows.schema.whole
+        return [pa.RecordBatch.from_arrays(rows.lookup(keys, schema.names)[1], schema=schema)]
 
     def _unique_rows(
         self, table: str, rows: RowSet, group: Sequence[str], values: pa.Table

@@ -31,7 +31,7 @@ from livingdb.graph.unique_constraints import check_unique_table, duplicate_mask
 from livingdb.tables.batches import flat
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
-from livingdb.tables.unique_index import valid_mask
+from livingdb.tables.secondary_tree import valid_mask
 from livingdb.trees.compare import differs
 from livingdb.trees.keys import KeyArray
 

@@ -16,7 +16,7 @@ from livingdb.graph.storage.drain_journal import JOURNAL_LIMIT_BYTES, drain_jour
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Tree, Version
 from livingdb.tables.recipe import Derived
-from livingdb.tables.unique_index import BuiltIndex
+from livingdb.tables.secondary_tree import BuiltIndex
 
 if TYPE_CHECKING:
     from livingdb.graph.graph import Graph
@@ -51,7 +51,7 @@ class Upkeep:
             self._waiting += versions
 
     def note_unindexed(self, versions: Sequence[Version]) -> None:
-        """These versions may be the first of tables with unique constraints."""
+        """These versions may be the first of tables with unique constraints or indexes."""
         with self._lock:
             self._unindexed += versions
 
@@ -170,6 +170,7 @@ class Upkeep:
                     self.save_run(version)
             for version in (*made, *waiting, *unindexed):
                 graph.versions.uniques.ensure(version)
+                graph.versions.indexes.ensure(version)
             self.save_indexes()
         if self._journal_bytes > JOURNAL_LIMIT_BYTES // 4:
             with suppress(LivingDBError), self._folding, self._alone("drain") as is_alone:
@@ -239,6 +240,10 @@ class Upkeep:
             finally:
                 graph.index.forget_tree(version.address)
             graph.observer.note_work(version, "fold", clock.perf_counter() - began)
+            with suppress(LivingDBError):  # the next commit makes those that fail
+                graph.versions.uniques.ensure(version)
+                graph.versions.indexes.ensure(version)
+                self.save_indexes()
             return root
 
     def _save(

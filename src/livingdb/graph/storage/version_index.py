@@ -18,8 +18,8 @@ from sqlalchemy import Connection
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.versions import RunRow, TreeRow, VersionRow
 from livingdb.chunks.address import Address
-from livingdb.tables.index import Run, Stretch, Tree, Version, require
-from livingdb.tables.layout import TableLayout
+from livingdb.tables.index import NO_SETTINGS, Run, Stretch, Tree, Version, require
+from livingdb.tables.layout import TableSettings
 
 __all__ = ["CatalogIndex"]
 
@@ -32,7 +32,7 @@ class CatalogIndex:
     def __init__(self, catalog: Catalog):
         self._rows = catalog.versions
         self._layout_rows = catalog.table_layouts
-        self._layouts: dict[str, TableLayout] | None = None
+        self._settings: dict[str, TableSettings] | None = None
         self._forgotten = catalog.forgotten
         self._solid: set[Address] = set()
         self._forgotten_count: int | None = None
@@ -204,17 +204,17 @@ class CatalogIndex:
                     self._frames[origin] = frames
         return frames
 
-    def table_layout(self, table: str) -> TableLayout | None:
-        """See `VersionIndex.table_layout`; all are read at once, and again after `refresh`."""
-        known = self._layouts
+    def table_settings(self, table: str) -> TableSettings:
+        """See `VersionIndex.table_settings`; all are read at once, and again after `refresh`."""
+        known = self._settings
         if known is None:
             age = self._age
             found = self._layout_rows.all().items()
-            known = {of: TableLayout.from_json(json.loads(text)) for of, text in found}
+            known = {of: TableSettings.from_json(json.loads(text)) for of, text in found}
             with self._lock:
                 if age == self._age:
-                    self._layouts = known
-        return known.get(table)
+                    self._settings = known
+        return known.get(table, NO_SETTINGS)
 
     def preload(self, versions: Sequence[Address]) -> None:
         """Read many versions at once."""
@@ -290,7 +290,7 @@ class CatalogIndex:
                 self._drop_tree(version)
             self._trees.clear()
             self._frames.clear()
-            self._layouts = None
+            self._settings = None
             self._age += 1
         return is_cut
 

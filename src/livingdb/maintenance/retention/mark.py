@@ -21,7 +21,7 @@ from livingdb.maintenance.reach import recipe_inputs
 from livingdb.maintenance.retention.history import History
 from livingdb.maintenance.retention.keepers import Kept
 from livingdb.tables.recipe import Derived, load_recipe
-from livingdb.tables.unique_index import KIND as INDEX_KIND
+from livingdb.tables.secondary_tree import INDEX_KINDS
 
 __all__ = ["Mark", "mark"]
 
@@ -156,14 +156,14 @@ class _Marker:
         return root
 
     def _indexes(self, staying: set[Address]) -> set[Address]:
-        """The indexes of unique constraints over versions that stay."""
+        """The secondary trees of versions that stay."""
         touched = {v for tables in self.touches.values() for v in tables.values()}
         found: set[Address] = set()
         for row in self.rows.values():
             is_loose = row.base is None and row.address not in touched
             if is_loose and row.address in self.trees and row.address not in self.history.hollow:
                 recipe = load_recipe(self.store, row.address)
-                is_index = isinstance(recipe, Derived) and recipe.kind == INDEX_KIND
+                is_index = isinstance(recipe, Derived) and recipe.kind in INDEX_KINDS
                 if is_index and set(recipe_inputs(recipe)) <= staying:
                     found.add(row.address)
         return found

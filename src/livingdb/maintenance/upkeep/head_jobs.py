@@ -48,6 +48,7 @@ def fold_heads(work: Work, memory: Memory) -> Iterator[Step]:
             return
         yield graph.upkeep.save_missing_runs(version)
         graph.versions.uniques.ensure(version)
+        graph.versions.indexes.ensure(version)
         graph.upkeep.save_indexes()
 
     return look_at_heads(graph, memory, look)

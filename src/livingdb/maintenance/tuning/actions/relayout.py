@@ -39,7 +39,7 @@ class Relayout:
     @classmethod
     def of(cls, table: ObservedTable, layout: Layout, words: str) -> Relayout:
         """Another layout for an observed table."""
-        before = table.graph.index.table_layout(table.id)
+        before = table.graph.index.table_settings(table.id).layout
         after = TableLayout.of(layout, table.schema)
         return cls(table.id, table.name, words, before, after)
 

@@ -18,7 +18,7 @@ from livingdb.maintenance.tuning.try_storing import try_storing
 from livingdb.maintenance.tuning.workload import has_stored_tree
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Derived
-from livingdb.tables.unique_index import KIND as INDEX_KIND
+from livingdb.tables.secondary_tree import INDEX_KINDS
 
 __all__ = ["Store", "computed_origin", "head_versions", "storing_choices"]
 
@@ -98,7 +98,7 @@ def head_versions(graph: Graph, table: str) -> Iterator[Version]:
 def computed_origin(graph: Graph, version: Version) -> Version | None:
     """Where the line of a version begins, if that can be computed by anybody, at any time."""
     recipe = graph.versions.origin_recipe(version)
-    if not isinstance(recipe, Derived) or recipe.kind == INDEX_KIND:
+    if not isinstance(recipe, Derived) or recipe.kind in INDEX_KINDS:
         return None
     if recipe.data.get(LAZY):  # what a mask made is data
         return None

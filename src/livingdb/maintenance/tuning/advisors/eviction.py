@@ -21,7 +21,7 @@ from livingdb.maintenance.tuning.gain import Gain, Price
 from livingdb.maintenance.tuning.predict import Arrangement
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Derived
-from livingdb.tables.unique_index import KIND as INDEX_KIND
+from livingdb.tables.secondary_tree import INDEX_KINDS
 
 __all__ = ["advise_eviction"]
 
@@ -122,7 +122,7 @@ def _is_evictable(graph: Graph, version: Version, nearest: set[Address]) -> bool
     if version.base is None:
         return computed_origin(graph, version) is not None
     recipe = graph.versions.origin_recipe(version)
-    is_index = isinstance(recipe, Derived) and recipe.kind == INDEX_KIND
+    is_index = isinstance(recipe, Derived) and recipe.kind in INDEX_KINDS
     return not is_index and version.address not in nearest
 
 
