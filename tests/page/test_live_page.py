@@ -34,6 +34,7 @@ VIEWS = {
     "schemas": "#/schemas",
     "sql": "#/sql",
     "storage": "#/storage",
+    "advice": "#/advice",
     "people": "#/people",
     "provenance": "#/provenance?ref=totals",
 }

@@ -20,6 +20,7 @@ from livingdb.access.seen_rows import (
     SeenOutbox,
     SeenSnapshots,
     SeenSyncs,
+    SeenTuning,
     SeenWatches,
 )
 from livingdb.access.sight import Sight
@@ -63,6 +64,7 @@ class SeenGraph(Graph):
         catalog.outbox = SeenOutbox(every.outbox, alerts)
         catalog.watches = SeenWatches(every.watches)
         catalog.jobs = SeenJobs(every.jobs)
+        catalog.tuning = SeenTuning(every.tuning)
         catalog.merge_requests = SeenMergeRequests(every.merge_requests, branches)
         catalog.former_names = SeenFormerNames(every.former_names, branches)
 

@@ -22,6 +22,7 @@ from livingdb.catalog.merge_requests import MergeRequestRow, MergeRequests
 from livingdb.catalog.outbox import Outbox, OutboxRow
 from livingdb.catalog.snapshots import SnapshotRow, Snapshots
 from livingdb.catalog.syncs import SyncRow, Syncs
+from livingdb.catalog.tuning import TuningRow, TuningRows
 from livingdb.chunks.address import Address
 from livingdb.errors import NotFound
 
@@ -37,6 +38,7 @@ __all__ = [
     "SeenOutbox",
     "SeenSnapshots",
     "SeenSyncs",
+    "SeenTuning",
     "SeenWatches",
 ]
 
@@ -285,6 +287,16 @@ class SeenJobs(Jobs):
 
     def all(self) -> dict[str, JobRow]:
         return {}
+
+
+class SeenTuning(TuningRows):
+    """No advice: it is about the database as a whole."""
+
+    def __init__(self, every: TuningRows):
+        super().__init__(every._queries)
+
+    def all(self) -> list[TuningRow]:
+        return []
 
 
 class SeenMergeRequests(MergeRequests):

@@ -70,6 +70,13 @@ class Tuning(ABC):
             graph.check_writable()
         return [Advice(graph, row) for row in tune(graph, apply, seconds, now()).rows]
 
+    def advices(self) -> list[Advice]:
+        """All advice that is on record, and what became of it; the oldest first."""
+        from livingdb.maintenance.tuning.advice import Advice
+
+        self._require_everywhere(Role.MAINTAINER, "tune the database")
+        return [Advice(self._graph, row) for row in self._graph.catalog.tuning.all()]
+
     def advice(self, number: int) -> Advice:
         """An advice by its number, as `livingdb.tuning` shows it; `NotFound` if there is none."""
         from livingdb.maintenance.tuning.advice import Advice

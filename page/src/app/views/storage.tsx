@@ -13,6 +13,7 @@ export function StorageView(): JSX.Element {
   return (
     <section class="page">
       <Heading title="Storage and upkeep">
+        <a class="button" href={to("advice")}>Advice</a>
         <Act words="Compact" act={() => post("/v1/compact")} />
         <Act words="What could be collected?" act={() => post("/v1/collect", { dry_run: true })} />
         <Act words="Check" act={() => post("/v1/check", {})} />
@@ -64,13 +65,19 @@ export function Jobs(): JSX.Element {
   );
 }
 
+interface Advice { number: number; action: string; reason: string; state: string; outcome: string; noticed_by: string; predicted_seconds: number; measured_seconds: number | null; price_bytes: number }
+
+/** What would cost less, with its evidence; done and undone from here. */
 export function AdviceView(): JSX.Element {
-  const found = useData("advice", async (signal) => {
-    const told = await get<{ advice: { number: number; action: string; reason: string; state: string }[] }>("/v1/advice", {}, signal);
-    return told.advice;
-  }, []);
+  const found = useData("advice", (signal) => get<{ mode: string; advice: Advice[] }>("/v1/advice", {}, signal), ["job"]);
   return (
-    <section class="page"><Heading title="Advice" note="What would make the work that is done here cost less" />
-      <Shown of={found}>{(all) => all.length ? <ul class="cards">{all.map((one) => <li key={one.number}><b>{one.action}</b> <State of={one.state} /><p>{one.reason}</p></li>)}</ul> : <Nothing><p>Nothing to advise: not enough was observed, or all is well.</p></Nothing>}</Shown></section>
+    <section class="page"><Heading title="Advice" note="What would make the work that is done here cost less"><Act words="Look for advice" act={() => post("/v1/tune", {})} /></Heading>
+      <Jobs />
+      <Shown of={found}>{({ mode, advice }) => advice.length ? <ul class="cards">{advice.map((one) => (
+        <li key={one.number}><b>{one.action}</b> <State of={one.state} /><p>{one.reason}</p>
+          <p class="note">predicted {duration(one.predicted_seconds)} less{one.measured_seconds === null ? "" : `, measured ${duration(one.measured_seconds)}`} · costs {bytes(one.price_bytes)} · {one.noticed_by} {one.outcome}</p>
+          {one.state === "advised" && <Act words="Do it" act={() => post(`/v1/advice/${one.number}`, { action: "apply" })} onDone={found.reload} />}
+          {one.state === "applied" && <Act words="Undo" act={() => post(`/v1/advice/${one.number}`, { action: "undo" })} onDone={found.reload} />}</li>))}</ul>
+        : <Nothing><p>{mode === "off" ? "Nothing is observed: db.tuning is off." : "Nothing to advise yet: not enough was observed, or all is well."}</p></Nothing>}</Shown></section>
   );
 }
