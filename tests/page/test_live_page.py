@@ -20,7 +20,7 @@ from livingdb.server.settings import ServerSettings
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "page" / "node_modules" / "axe-core" / "axe.min.js"
 PICTURES = ROOT / "docs" / "images" / "page"
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240
 VIEWS = {
     "graph": "#/graph",
     "data": "#/data?ref=main&table=orders",
