@@ -203,7 +203,9 @@ class Graph:
         self.check_writable()
         if self.catalog.packs.retired_packs():
             lease = self.place.lease
-            since = min((known.began for known in self.leases.current()), default=None)
+            is_erasing = not all(row.is_cleared for row in self.catalog.erasures.all())
+            held = [] if is_erasing else self.leases.current()  # nobody may read what is erased
+            since = min((known.began for known in held), default=None)
             if lease is None:
                 self.store.sweep_retired(False, now(), since)
             elif lease.is_alone():
