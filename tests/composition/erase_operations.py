@@ -71,6 +71,9 @@ class Erase(Step):
         if erased is None:
             return Outcome(moved=every)
         after = written(model.branches[self.branch], [("delete", self.table, [self.key])])
-        # What it is in step with may have it as one with rows of other tables, and loses those.
-        states = {} if model.two_way(self.branch) else {self.branch: after}
+        # What it is in step with may have it as one with rows of other tables, and loses those;
+        # a column that was added may have values that were looked up in it.
+        is_own = all(c.id.startswith(f"{t.id}.") for t in after.values() for c in t.columns)
+        is_known = is_own and not model.two_way(self.branch)
+        states = {self.branch: after} if is_known else {}
         return Outcome(states, moved=every, check=lambda world: world.forget_erased(erased))

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.composition.known import KNOWN
 from tests.composition.machine import random_program
+from tests.composition.operations import WEIGHTS, WITH_ERASURE
 
 PROGRAMS = 200
 STEPS = 50
@@ -22,7 +23,7 @@ STEPS = 50
     derandomize=False,
     suppress_health_check=list(HealthCheck),
 )
-@given(random=st.randoms(use_true_random=False))
-def test_programs(random: Random) -> None:
+@given(random=st.randoms(use_true_random=False), erases=st.booleans())
+def test_programs(random: Random, erases: bool) -> None:
     """The message of a failure is the program that fails, by value."""
-    random_program(random, STEPS, KNOWN)
+    random_program(random, STEPS, KNOWN, WITH_ERASURE if erases else WEIGHTS)
