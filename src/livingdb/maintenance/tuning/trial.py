@@ -22,7 +22,7 @@ import pyarrow as pa
 from livingdb.chunks.address import Address
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.store import StoredChunk
-from livingdb.maintenance.tuning.gain import Gain, OutOfTime
+from livingdb.maintenance.tuning.gain import MOST_WORSE, Gain, OutOfTime, worst_ratio
 from livingdb.maintenance.tuning.model import CostModel
 from livingdb.maintenance.tuning.predict import Arrangement, fold_limit
 from livingdb.maintenance.tuning.workload import ObservedTable, Scans
@@ -40,6 +40,8 @@ _MOST_GETS = 1_000
 _RANGES = 16
 _MOST_TIMES = 3
 _SEED = 7
+_NOISE = 0.1
+"""By how much what was measured may be off."""
 
 
 def try_layout(model: CostModel, table: ObservedTable, layout: Layout, seconds: float) -> Gain:
@@ -62,18 +64,26 @@ class Workplace(Protocol):
 
 
 def measure_work(table: ObservedTable, places: Sequence[Workplace], seconds: float) -> Gain:
-    """What the observed work took in one place, and in another; `OutOfTime` if that is short."""
+    """What the observed work took in one place, and in another; `OutOfTime` if that is short.
+
+    Where some kind of work takes longer there is no gain.
+    """
     end = clock.perf_counter() + seconds
     kinds: list[str | Scans] = [*(["get"] if table.work.gets else []), *table.work.scans]
     kinds += ["fold"] if table.work.rows_written else []
-    totals = [0.0, 0.0]
+    spent: list[dict[str, float]] = [{}, {}]
     for done, kind in enumerate(kinds):
         left = end - clock.perf_counter()
         if left <= 0:
             raise OutOfTime
         found = _measure([place.work(kind) for place in places], left / (len(kinds) - done))
-        totals = [total + spent for total, spent in zip(totals, found, strict=True)]
-    return Gain(*totals)
+        name = kind.kind if isinstance(kind, Scans) else kind
+        for costs, least in zip(spent, found, strict=True):
+            costs[name] = costs.get(name, 0.0) + least
+    before, after = (sum(costs.values()) for costs in spent)
+    if worst_ratio(*spent) > MOST_WORSE + _NOISE:
+        after = max(before, after)  # some would pay for the others
+    return Gain(before, after)
 
 
 def _measure(works: list[Callable[[], float]], seconds: float) -> list[float]:

@@ -52,6 +52,10 @@ def test_leaves_by_how_much_is_read_at_a_time(db: Database) -> None:
     assert "4,096" in found.reason
     assert found.predicted.share > 0.3
     assert found.price.bytes > 0
+    observe(db, {"read": {"range": 1e3}, "rows": {"range": 2e3}})
+    assert advised(db, advise_leaf_size) == [], "what suits the one does not suit the other"
+    with db._graph.catalog.write() as connection:
+        db._graph.catalog.observations.clear(connection)
     observe(db, {"read": {"range": 1e6}, "rows": {"range": 2e6}})
     (found,) = advised(db, advise_leaf_size)
     assert layout_of(db, found.action).target_rows < 4096

@@ -90,8 +90,10 @@ def test_advice_says_what_why_how_much_and_who_notices(db: Database) -> None:
 def test_one_change_at_a_time_which_can_be_undone(db: Database) -> None:
     before = db.branch("main").table("t").to_arrow()
     head = db.branch("main").head.id
-    observe(db, {**SCANS, "write": {"commits": 100.0, "rows": 1e6},
-                 "written columns": {column_ids(db, "state"): 100.0}})  # fmt: skip
+    price, state = column_ids(db, "price"), column_ids(db, "state")
+    observe(db, {**SCANS, "read columns": {f"whole {price}": 100.0},
+                 "write": {"commits": 100.0, "rows": 1e6},
+                 "written columns": {state: 100.0}})  # fmt: skip
     found = db.tune(apply=True)
     assert [advice.state for advice in found].count("applied") == 1
     assert len(found) > 1
