@@ -65,4 +65,4 @@ def _begun(stream: RowStream) -> RowStream:
     if first is None:
         return RowStream(stream.schema, [one_batch(stream.schema.empty_table())])
     batches: Iterator[pa.RecordBatch] = chain([first], stream)
-    return RowStream(stream.schema, batches, stream.close, stream.interrupt)
+    return RowStream(stream.schema, batches, stream.close)

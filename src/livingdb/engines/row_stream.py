@@ -23,20 +23,15 @@ def _nothing() -> None:
 
 
 class RowStream:
-    """The rows of an answer, to be read once, by one thread; closed when they are all read.
-
-    `interrupt` may come from another thread: what is being computed ends with an error.
-    """
+    """The rows of an answer, to be read once, by one thread; closed when they are all read."""
 
     def __init__(
         self,
         schema: pa.Schema,
         batches: Iterable[pa.RecordBatch],
         close: Callable[[], object] = _nothing,
-        interrupt: Callable[[], object] = _nothing,
     ):
         self.schema = schema
-        self.interrupt = interrupt
         self._batches = iter(batches)
         self._close = close
 
@@ -60,7 +55,7 @@ class RowStream:
         self, schema: pa.Schema, change: Callable[[pa.RecordBatch], pa.RecordBatch]
     ) -> RowStream:
         """The same rows, each batch changed on its way."""
-        return RowStream(schema, map(change, self), self.close, self.interrupt)
+        return RowStream(schema, map(change, self), self.close)
 
     @staticmethod
     def of(table: pa.Table) -> RowStream:

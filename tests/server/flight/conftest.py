@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -80,10 +81,10 @@ def limited(tmp_path: Any) -> Iterator[Callable[..., Shop]]:
     """Makes a shop whose server has limits of its own."""
     made: list[Shop] = []
 
-    def make(**limits: Any) -> Shop:
+    def make(clock: Callable[[], float] = time.monotonic, **limits: Any) -> Shop:
         db = livingdb.create(tmp_path / "limited.ldb")
         tokens = fill(db)
-        server = FlightServer(db, limits=FlightLimits(**limits)).start()
+        server = FlightServer(db, limits=FlightLimits(**limits), clock=clock).start()
         made.append(Shop(db, server, tokens))
         return made[-1]
 

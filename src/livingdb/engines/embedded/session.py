@@ -168,10 +168,7 @@ class Session:
         return self.query(to_duckdb_sql(query), parameters_of(query, request.parameters))
 
     def stream(self, request: Request) -> RowStream:
-        """The rows of a request as they come; the session ends with them.
-
-        Nothing is computed before the first of them is asked for.
-        """
+        """The rows of a request as they come, the first of them computed; the session ends then."""
         query = self._prepare(request)
         answer_recursion(query, self, request.parameters)
         relation = self._relation(to_duckdb_sql(query), parameters_of(query, request.parameters))
@@ -182,7 +179,7 @@ class Session:
             raise self._cause(error) from None
         schema = as_stored_types(reader.schema.empty_table(), kinds).schema
         batches = self._stored_batches(reader, kinds)
-        return RowStream(schema, batches, self.close, self._connection.interrupt)
+        return RowStream(schema, batches, self.close)
 
     def _stored_batches(
         self, reader: pa.RecordBatchReader, kinds: list[str]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pyarrow import flight
 
 from livingdb.errors import LivingDBError
+from livingdb.server.flight.calls import Call
 from livingdb.server.flight.failures import flight_error, unauthenticated
 
 if TYPE_CHECKING:
@@ -86,6 +87,9 @@ class OpenDoor(flight.ServerAuthHandler):  # type: ignore[misc]
 
 class Visit(flight.ServerMiddleware):  # type: ignore[misc]
     """One call: who makes it, what its headers say, and what is to be done when it has ended."""
+
+    call: Call
+    """How it is at work, once it is its turn."""
 
     def __init__(self, caller: Caller, bearer: str | None, cookie: str | None, branch: str | None):
         super().__init__()

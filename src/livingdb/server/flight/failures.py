@@ -52,7 +52,7 @@ class Unimplemented(_WithoutTrace, pa.ArrowNotImplementedError):  # type: ignore
 
 
 class Stopped(errors.LivingDBError):
-    """An answer that ends early: it took too long, was too large, or nobody wants it any more."""
+    """A call that ends early: it took too long, nobody wants it any more, or the server stops."""
 
     def __init__(self, code: str, message: str):
         super().__init__(message)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Self
 
 from livingdb.errors import RuleViolation, Unsupported
@@ -24,6 +25,7 @@ class FlightServer:
     certificates  pairs of a certificate and its key, both as PEM
     keeper        knows who comes in by their tokens; without, the people of the database do
     limits        what one user may take
+    clock         says, in seconds, how long things rest
     """
 
     def __init__(
@@ -34,12 +36,14 @@ class FlightServer:
         keeper: Keeper | None = None,
         certificates: Sequence[tuple[bytes, bytes]] | None = None,
         limits: FlightLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ):
         self._database = database
         self._location = location
         self._keeper = keeper
         self._certificates = None if certificates is None else list(certificates)
         self._limits = limits or FlightLimits()
+        self._clock = clock
         self._service: FlightService | None = None
 
     def start(self) -> Self:
@@ -56,7 +60,7 @@ class FlightServer:
             raise RuleViolation("the server runs already")
         keeper = self._keeper or PeopleKeeper(self._database)
         self._service = FlightService(
-            self._database, keeper, self._location, self._limits, self._certificates
+            self._database, keeper, self._location, self._limits, self._certificates, self._clock
         )
         return self
 

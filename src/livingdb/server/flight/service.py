@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import flight
 
-from livingdb.errors import InvalidData, NotFound, Unsupported
+from livingdb.errors import InvalidData, LimitExceeded, NotFound, Unsupported
 from livingdb.server.flight import messages
+from livingdb.server.flight.calls import Call, Watch
 from livingdb.server.flight.entrance import Entrance, Keeper, OpenDoor, Visit
-from livingdb.server.flight.failures import Stopped, told_as_flight_errors
-from livingdb.server.flight.fetch import Fetch, Watch
+from livingdb.server.flight.failures import told_as_flight_errors
+from livingdb.server.flight.fetch import fetch
 from livingdb.server.flight.handles import Handles
 from livingdb.server.flight.ingest import ingest, read_ingestion
 from livingdb.server.flight.limits import FlightLimits
@@ -57,6 +58,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         location: str,
         limits: FlightLimits,
         certificates: list[tuple[bytes, bytes]] | None,
+        clock: Callable[[], float],
     ):
         self._database = database
         self._keeper = keeper
@@ -65,13 +67,12 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         self._watch = Watch()
         self._sessions = Sessions(database, limits.session_seconds)
         kept = limits.handles, limits.idle_seconds
-        self._prepared = Handles[Prepared]("prepared statement", *kept)
+        self._prepared = Handles[Prepared]("prepared statement", *kept, clock=clock)
         self._transactions = Handles[OpenTransaction](
-            "transaction", *kept, end=OpenTransaction.close
+            "transaction", *kept, end=OpenTransaction.close, clock=clock
         )
-        self._answers = Handles[Answer]("answer", *kept, replaces=True)
-        self._running: dict[tuple[str, bytes], Fetch] = {}
-        self._watch.start()
+        self._answers = Handles[Answer]("answer", *kept, replaces=True, clock=clock)
+        self._running: dict[tuple[str, bytes], Call] = {}
         super().__init__(
             location,
             auth_handler=OpenDoor(),
@@ -91,7 +92,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         """What is kept and what is at work now, for who watches the server."""
         return {
             "calls": self._turns.working,
-            "fetches": len(self._watch),
+            "fetches": len(self._running),
             "statements": len(self._prepared),
             "transactions": len(self._transactions),
             "answers": len(self._answers),
@@ -103,7 +104,10 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         visit: Visit = context.get_middleware(_ENTRANCE)
         with told_as_flight_errors():
             visit.at_end(self._turns.take(visit.user))
-            with self._keeper.acting_as(visit.caller):
+            visit.call = call = Call(self._limits.seconds, context.is_cancelled)
+            self._watch.add(call)
+            visit.at_end(lambda: self._watch.remove(call))
+            with call.step(), self._keeper.acting_as(visit.caller):
                 yield visit
 
     # --- questions ---------------------------------------------------------------------------
@@ -156,17 +160,15 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
                 raise Unsupported(f"{name} is no ticket: get_flight_info gives tickets")
             handle = asked.statement_handle
             answer = self._answers.take(visit.user, handle)
-            return self._stream(visit, context, handle, answer)
+            return self._stream(visit, handle, answer)
 
-    def _stream(self, visit: Visit, context: Any, handle: bytes, answer: Answer) -> Any:
+    def _stream(self, visit: Visit, handle: bytes, answer: Answer) -> Any:
         """The rows as they come; the first are computed at once, to say early what goes wrong."""
-        fetch = Fetch(answer.plans, self._limits)
         key = visit.user, handle
-        self._running[key] = fetch
+        self._running[key] = visit.call
+        batches = fetch(answer.plans, self._limits)
         visit.at_end(lambda: self._running.pop(key, None))
-        visit.at_end(lambda: self._watch.remove(fetch))
-        self._watch.add(fetch, context)
-        batches = fetch.batches()
+        visit.at_end(batches.close)
         first = next(batches, None)
         return flight.GeneratorStream(answer.schema, self._steps(visit, first, batches))
 
@@ -177,7 +179,8 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         batch = first
         while batch is not None:
             yield batch
-            with told_as_flight_errors(), self._keeper.acting_as(visit.caller):
+            acting = self._keeper.acting_as(visit.caller)
+            with told_as_flight_errors(), visit.call.step(), acting:
                 batch = next(batches, None)
 
     # --- statements --------------------------------------------------------------------------
@@ -299,10 +302,8 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
                 continue
             size_bytes += chunk.data.nbytes
             if size_bytes > self._limits.upload_bytes:
-                raise Stopped(
-                    "limit_exceeded",
-                    f"a call brings at most {self._limits.upload_bytes:,} bytes: send less at once",
-                )
+                most = self._limits.upload_bytes
+                raise LimitExceeded(f"a call brings at most {most:,} bytes: send less at once")
             batches.append(chunk.data)
         return pa.Table.from_batches(batches, schema=schema)
 
@@ -387,9 +388,9 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
             name, asked = messages.unpack(endpoint.ticket.ticket)
             if name != "TicketStatementQuery":
                 continue
-            fetch = self._running.get((visit.user, asked.statement_handle))
-            if fetch is not None:
-                fetch.stop("cancelled", "the query was cancelled")
+            running = self._running.get((visit.user, asked.statement_handle))
+            if running is not None:
+                running.stop("cancelled", "the query was cancelled")
             else:
                 self._answers.take(visit.user, asked.statement_handle)
 

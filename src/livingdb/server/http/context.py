@@ -51,16 +51,17 @@ class Context:
     metrics: Metrics
 
 
-def _server(request: Request) -> Context:
+# They are coroutines, since a plain function would be called in a thread.
+async def _server(request: Request) -> Context:
     found: Context = request.app.state.server
     return found
 
 
-def _database(request: Request) -> livingdb.Database:
-    return _server(request).db
+async def _database(request: Request) -> livingdb.Database:
+    return (await _server(request)).db
 
 
-def _asking(request: Request) -> Caller:
+async def _asking(request: Request) -> Caller:
     found: Caller = request.state.caller
     return found
 
@@ -94,7 +95,7 @@ def branch_of(db: Database, name: str | None) -> Branch:
     return db.default_branch if name is None else db.branch(name)
 
 
-def refuse_unknown_parameters(request: Request) -> None:
+async def refuse_unknown_parameters(request: Request) -> None:
     """What a query says that no operation knows is refused by name."""
     known = _query_names(request.scope["route"].dependant)
     for name in request.query_params:

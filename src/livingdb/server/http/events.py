@@ -151,23 +151,42 @@ class Events:
 
 
 def visible_changes(db: Database, changes: Sequence[Change]) -> list[Change]:
-    """Those that the user in whose name this runs may know of."""
-    return [change for change in changes if _is_visible(db, change)]
+    """Those that the user in whose name this runs may know of, as that user sees them."""
+    found = []
+    for change in changes:
+        with suppress(LivingDBError):  # what cannot be asked for is not told of either
+            details = _seen_details(db, change)
+            if details is not None:
+                found.append(Change(change.kind, change.subject, details))
+    return found
 
 
-def _is_visible(db: Database, change: Change) -> bool:
-    """Whether what a change is about can be asked for: what cannot is not told of either."""
-    try:
-        match change.kind:
-            case "commit" | "branch":
-                return db.branch(change.subject).head is not None
-            case "sync":
-                return db.sync(change.subject) is not None
-            case "alert":
-                about = str(change.details["sync"])
-                return any(str(one.id) == change.subject for one in db.alerts(sync=about))
-            case "merge_request":
-                return db.merge_request(int(change.subject)) is not None
-    except LivingDBError:
-        return False
-    return True
+def _seen_details(db: Database, change: Change) -> dict[str, Any] | None:
+    """What is told of a change, asked of the database anew; None if it is not seen."""
+    match change.kind:
+        case "commit" | "branch":
+            return _seen_move(db, change)
+        case "sync":
+            sync = db.sync(change.subject)
+            return {"state": sync.state, "reason": sync.reason, "when": sync.when}
+        case "alert":
+            about = db.alerts(sync=str(change.details["sync"]))
+            alert = next((one for one in about if str(one.id) == change.subject), None)
+            if alert is None:
+                return None
+            told = {"sync": alert.sync, "event": alert.event, "severity": alert.severity}
+            return {**told, "message": alert.message}
+        case "merge_request":
+            request = db.merge_request(int(change.subject))
+            ends = {"source": request.source, "target": request.target}
+            return {"state": request.state, **ends}
+    return change.details
+
+
+def _seen_move(db: Database, change: Change) -> dict[str, Any]:
+    branch = db.branch(change.subject)
+    told = {"branch": branch.name, "operation": change.details["operation"]}
+    if "snapshot" not in change.details:
+        return told
+    at = db.at(f"id:{change.details['snapshot']}")
+    return {**told, "snapshot": at.id, "kind": at.edge.kind, "author": at.author, "time": at.time}

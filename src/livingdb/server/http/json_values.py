@@ -30,7 +30,15 @@ import pyarrow as pa
 from livingdb.errors import InvalidData
 from livingdb.tables.tabular import Tabular, as_tabular
 
-__all__ = ["column_value", "columns_of", "json_bytes", "plain_value", "rows_of", "rows_to_tabular"]
+__all__ = [
+    "column_value",
+    "columns_of",
+    "json_bytes",
+    "plain_value",
+    "row_of",
+    "rows_of",
+    "rows_to_tabular",
+]
 
 _SAFE = 2**53 - 1
 _SHOWN = 60
@@ -52,6 +60,15 @@ def rows_of(table: pa.Table) -> list[dict[str, Any]]:
         )
     columns = [_encoded(column) for column in table.columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def row_of(row: Mapping[str, Any], schema: pa.Schema) -> dict[str, Any]:
+    """One row, by the types of its columns."""
+    found = {}
+    for field in schema:
+        value, encode = row[field.name], _encoder(field.type)
+        found[field.name] = value if value is None or encode is None else encode(value)
+    return found
 
 
 def _encoded(column: pa.ChunkedArray) -> list[Any]:

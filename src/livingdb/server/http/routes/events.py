@@ -61,7 +61,8 @@ async def _lines(
         batch: Batch | None = missed
         while batch is not None:
             shown = await run_sync(visible_changes, server.db, batch.changes)
-            yield _text(shown, batch.position)
+            if shown or batch is missed:
+                yield _text(shown, batch.position)
             batch = None
             while batch is None:
                 try:

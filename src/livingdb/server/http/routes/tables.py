@@ -29,7 +29,13 @@ from livingdb.server.http.context import (
     ref_of,
 )
 from livingdb.server.http.failures import Failure, Refusal
-from livingdb.server.http.json_values import column_value, columns_of, plain_value, rows_to_tabular
+from livingdb.server.http.json_values import (
+    column_value,
+    columns_of,
+    json_bytes,
+    row_of,
+    rows_to_tabular,
+)
 from livingdb.server.http.models import (
     Answer,
     Asked,
@@ -208,24 +214,16 @@ def read_rows(
     return rows_answer(request, page.rows, {"snapshot": at.id, "next": page.next}, headers)
 
 
-@router.get("/row", operation_id="read_row", summary="One row")
-def read_row(db: Db, table: TableName, key: Key, ref: OptionalRef = None) -> Row:
+@router.get("/row", operation_id="read_row", summary="One row", response_model=Row)
+def read_row(db: Db, table: TableName, key: Key, ref: OptionalRef = None) -> Response:
     """The row with a key."""
     at = db.at(ref_of(db, ref))
     found = at.table(table)
     row = found.get(key_values(found, key))
     if row is None:
         raise NotFound(f"table {table!r} has no row with this key")
-    encoded = {field.name: _told(row[field.name], field.type) for field in found.schema}
-    return Row(snapshot=at.id, row=encoded)
-
-
-def _told(value: Any, kind: pa.DataType) -> Any:
-    if isinstance(value, (list, dict, tuple)):
-        from livingdb.server.http.json_values import rows_of
-
-        return rows_of(pa.table({"value": pa.array([value], kind)}))[0]["value"]
-    return plain_value(value)
+    told = row_of(row, found.schema)
+    return Response(json_bytes({"snapshot": at.id, "row": told}), media_type="application/json")
 
 
 def key_values(table: TableReader, key: list[Any]) -> tuple[Any, ...]:
