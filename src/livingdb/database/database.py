@@ -208,8 +208,9 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
 
     def drop_tag(self, name: str) -> None:
         """Forget a tag."""
-        if self._graph.branches.tag(name) is not None:
-            self._require_name(Role.MAINTAINER, name, f"drop the tag {name!r}")
+        if self._graph.branches.tag(name) is None:
+            raise NotFound(f"there is no tag {name!r}")
+        self._require_name(Role.MAINTAINER, name, f"drop the tag {name!r}")
         with self._graph.catalog.write() as connection:
             if not self._graph.branches.drop_tag(connection, name):
                 raise NotFound(f"there is no tag {name!r}")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Interruption", "current_interruption", "interruptible"]
 
-_AGAIN_SECONDS = 0.05
+_AGAIN_SECONDS, _TIMES = 0.05, 200
 
 _current: ContextVar[Interruption | None] = ContextVar("livingdb_interruption", default=None)
 
@@ -41,23 +41,18 @@ class Interruption:
         """Stop what runs, and whatever begins from now on."""
         with self._lock:
             self._reason = self._reason or reason
-        self._insist()
+        self._interrupt(_TIMES)
 
-    def _insist(self) -> None:
-        """Interrupt what runs until nothing does: one that has not quite begun does not notice."""
+    def _interrupt(self, times: int) -> None:
+        """Interrupt what runs, more than once: what has not quite begun does not notice."""
         with self._lock:
             for connection in self._running:
                 connection.interrupt()
-            if not self._running:
+            if not self._running or times <= 1:
                 return
-        again = threading.Timer(_AGAIN_SECONDS, self._insist)
+        again = threading.Timer(_AGAIN_SECONDS, self._interrupt, [times - 1])
         again.daemon = True
         again.start()
-
-    def end(self) -> None:
-        """Leave alone what runs: nobody is to stop it any more."""
-        with self._lock:
-            self._running.clear()
 
     def check(self) -> None:
         """`LimitExceeded` if it was stopped."""
@@ -91,4 +86,3 @@ def interruptible(by: Interruption | None = None) -> Iterator[Interruption]:
         yield made
     finally:
         _current.reset(token)
-        made.end()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from livingdb.access.roles import EVERYTHING, Role
 from livingdb.access.user import Grant, User
+from livingdb.catalog.ids import BranchId
 from livingdb.errors import Forbidden, InvalidName, NotFound, RuleViolation
 from livingdb.server.mcp.limits import Limits
 
@@ -47,6 +48,8 @@ class AgentSession:
         self.person = None if person is None else database.people.find(person).name
         self.limits = limits or Limits()
         self._home = None if home is None else database.branch(home).name
+        self._own: BranchId | None = None
+        """The branch of which it is known that the agent made it."""
         self._lock = Lock()
 
     @property
@@ -89,12 +92,15 @@ class AgentSession:
             found = self.database.branch(self.branch_name)
         except NotFound:
             return None
-        maker = found.movements()[-1].author
-        if maker != self.author:
-            raise Forbidden(
-                f"the branch {found.name!r} was made by {maker!r}, not by {self.author!r}: begin "
-                "another session"
-            )
+        row = self.database._graph.branch(found.name)
+        if row.id != self._own:
+            maker = found.movements()[-1].author
+            if maker != self.author:
+                raise Forbidden(
+                    f"the branch {found.name!r} was made by {maker!r}, not by {self.author!r}: "
+                    "begin another session"
+                )
+            self._own = row.id
         return found
 
     def own_branch(self) -> Branch:

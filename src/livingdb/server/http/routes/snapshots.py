@@ -18,8 +18,14 @@ _KINDS = {
     "text": "text/plain",
     "mermaid": "text/plain",
     "svg": "image/svg+xml",
+    "html": "text/html",
     "data": "application/json",
 }
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
+    "frame-ancestors 'none'"
+)
+"""The page has its scripts and styles in it, and loads nothing."""
 
 
 class Log(Answer):
@@ -54,7 +60,9 @@ def get_snapshot(db: Db, ref: OptionalRef = None) -> SnapshotInfo:
 )
 def get_graph(
     db: Db,
-    form: Annotated[Literal["text", "mermaid", "svg", "data"], Query(alias="format")] = "text",
+    form: Annotated[
+        Literal["text", "mermaid", "svg", "html", "data"], Query(alias="format")
+    ] = "text",
     limit: Annotated[int, Query(ge=1, le=20_000, description="The newest snapshots.")] = 100,
 ) -> Response:
     """The snapshot graph: branches, commits, merges, schema changes and syncs.
@@ -66,5 +74,8 @@ def get_graph(
         from livingdb.render.page import page_data
 
         return json_answer(page_data(picture))
+    if form == "html":
+        policy = {"Content-Security-Policy": _PAGE_POLICY}
+        return Response(picture.to_html(), headers=policy, media_type=_KINDS[form])
     made = {"text": picture.to_text, "mermaid": picture.to_mermaid, "svg": picture.to_svg}[form]()
     return Response(made, media_type=_KINDS[form])

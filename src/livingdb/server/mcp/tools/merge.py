@@ -24,6 +24,8 @@ Into = Annotated[
 ]
 Number = Annotated[int, Field(description="The number of the merge request.")]
 _SHOWN_REQUESTS = 50
+_COMPARED_ROWS = 200_000
+"""Rows that differ are laid side by side, before the first of them are told."""
 
 
 class MergeTools:
@@ -72,6 +74,9 @@ class MergeTools:
         most = min(rows or limits.rows, limits.rows)
         counted = part.summary().total
         told["tables"] = {part.table: dict(part.summary())}
+        if counted > _COMPARED_ROWS:
+            note = f"{counted:,} rows differ, too many to tell: join both tables in a query"
+            return {**told, "note": note}
         more = f"query livingdb.diff('before', 'after', {table!r}) for others of the {counted:,}"
         return {**told, **rows_answer(part.to_arrow().slice(0, most + 1), most, limits, more=more)}
 
