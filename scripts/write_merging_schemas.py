@@ -48,6 +48,8 @@ REASONS = {
     "fixed": "the column is read-only",
     "every column once": "a column has no place",
     "simple tables only": "a condition or computed column is in the way",
+    "unique values": "a unique constraint is in the way",
+    "a key of another type": "the column is a key by now",
     "referenced": "a foreign key refers to it",
     "no such default": "the default is of another type",
     "a number": "an expression is of another type",

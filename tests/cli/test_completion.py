@@ -39,7 +39,7 @@ def completed(line: str, db: Path | None, shell: str = "bash") -> list[str]:
         ("livingdb st", ["status", "storage"]),
         ("livingdb -o j", ["json"]),
         ("livingdb --branch d", ["dev"]),
-        ("livingdb branch ", ["list", "create", "drop", "rename", "default", "reset"]),
+        ("livingdb branch ", ["list", "create", "drop", "rename", "default", "reset", "protect"]),
         ("livingdb branch drop to", ["totals"]),
         ("livingdb blame ", ["orders", "visits"]),
         ("livingdb --branch totals blame ", ["totals"]),

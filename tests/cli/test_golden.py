@@ -170,7 +170,10 @@ CASES: dict[str, list[list[str]]] = {
 }  # fmt: skip
 SQUASHED = {"status", "check", "storage", "compact", "tune"}
 """These tell sizes, which follow the versions of libraries."""
-ELSEWHERE = {"backup", "restore", "export", "graph", "lineage", "demo", "bench", "completion"}
+ELSEWHERE = {
+    *("backup", "restore", "export", "graph", "lineage", "demo", "bench", "completion"),
+    *("mcp", "serve"),
+}
 
 
 def test_every_command_has_its_file() -> None:
