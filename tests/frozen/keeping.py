@@ -22,6 +22,7 @@ def _make_layouts(db: Database) -> None:
     wide.insert("wide", {"id": range(100), "a": [f"a{n}" for n in range(100)], "b": [0.5] * 100})
     wide.relayout("wide", Layout(target_rows=16, groups=[["a"], ["b"]]))
     wide.upsert("wide", {"id": [5, 500], "a": ["five", "new"], "b": [5.0, None]})
+    wide.create_index("wide", ["a"])
     wide.table("wide").root()
 
 
