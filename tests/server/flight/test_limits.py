@@ -233,7 +233,9 @@ def test_a_million_rows_stream_through_a_little_memory(shop: Any, million: int) 
     client = Client(shop, "ben")
     list(client.fetch(client.query("SELECT * FROM many")))  # what is read once is kept near
     before, most, seen = pa.total_allocated_bytes(), 0, 0
-    for chunk in client.fetch(client.query("SELECT id, upper(text) AS t, id + 1 AS next FROM many")):
+    for chunk in client.fetch(
+        client.query("SELECT id, upper(text) AS t, id + 1 AS next FROM many")
+    ):
         assert chunk.data.nbytes <= 3 << 20
         seen += chunk.data.num_rows
         most = max(most, pa.total_allocated_bytes() - before)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -43,7 +45,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FlightService"]
 
+_log = logging.getLogger("livingdb")
 _ENTRANCE = "entrance"
+_STOP_SECONDS = 5.0
 _COMMIT, _ROLLBACK = 1, 2
 _CANCELLED, _CLOSED = 1, 1
 
@@ -81,9 +85,16 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         )
 
     def end(self) -> None:
-        """Stop answering: what is on its way ends with an error, what is open leaves nothing."""
+        """Stop answering: what is on its way ends with an error, what is open leaves nothing.
+
+        gRPC waits for every call; one whose client takes nothing any more is not waited for long.
+        """
         self._watch.stop()
-        self.shutdown()
+        waiting = Thread(target=self.shutdown, name="livingdb-flight-stop", daemon=True)
+        waiting.start()
+        waiting.join(_STOP_SECONDS)
+        if waiting.is_alive():
+            _log.warning("a client takes its answer no more; its connection is left to it")
         for kept in (self._prepared, self._answers, self._transactions):
             kept.close()
 

@@ -133,4 +133,3 @@ class OpenTransaction:
             self.has_ended = True
             if self._workspace is not None:
                 self._workspace.close()
-
