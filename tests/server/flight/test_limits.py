@@ -241,3 +241,14 @@ def test_a_million_rows_stream_through_a_little_memory(shop: Any, million: int) 
         most = max(most, pa.total_allocated_bytes() - before)
     assert seen == million
     assert most < 40 << 20  # of 1.5 times as much that was sent
+
+
+@pytest.mark.slow
+def test_a_client_that_takes_nothing_holds_up_no_end(limited: Any) -> None:
+    shop = limited()
+    client = Client(shop, "ann")
+    stream = client.fetch(client.query(LARGE))
+    stream.read_chunk()
+    _until(lambda: shop.server.open_things["fetches"] == 1)
+    shop.server.stop()
+    stream.cancel()

@@ -128,8 +128,14 @@ class OpenTransaction:
                 self._workspace.commit()
 
     def close(self) -> None:
-        """Leave nothing of what was not committed; it has ended."""
-        with self.turn:
-            self.has_ended = True
-            if self._workspace is not None:
-                self._workspace.close()
+        """Leave nothing of what was not committed; it has ended.
+
+        A statement that is at work is not waited for: it is the last one, and nobody commits it.
+        """
+        self.has_ended = True
+        if self.turn.acquire(blocking=False):
+            try:
+                if self._workspace is not None:
+                    self._workspace.close()
+            finally:
+                self.turn.release()
