@@ -133,6 +133,12 @@ class Connection:
         return self._open_session.is_open
 
     @property
+    def has_changes(self) -> bool:
+        """Whether a transaction is open that has written something."""
+        opened = self._open_session.transaction
+        return opened is not None and not opened.work.is_empty
+
+    @property
     def autocommit(self) -> bool:
         """Whether every statement is a transaction of its own."""
         return self._autocommit

@@ -187,6 +187,7 @@ class Server:
         settings = self.settings
         if settings.flight_port is None:
             return
+        from livingdb.server.flight.limits import FlightLimits
         from livingdb.server.flight.server import FlightServer
 
         pair = None
@@ -197,6 +198,13 @@ class Server:
             f"{self._flight_scheme}://{settings.host}:{settings.flight_port}",
             keeper=self._app.context.keeper,
             certificates=pair,
+            limits=FlightLimits(
+                rows=settings.limits.rows,
+                seconds=settings.limits.seconds,
+                concurrent=settings.limits.concurrent,
+                wait_seconds=settings.limits.wait_seconds,
+                idle_seconds=settings.limits.idle_seconds,
+            ),
         )
         self._flight.start()
 

@@ -8,10 +8,9 @@ from sqlalchemy import types
 from sqlalchemy.exc import CompileError
 from sqlalchemy.sql.compiler import DDLCompiler
 
-__all__ = ["ROW_KEY", "LivingDBDefinitions"]
+from livingdb.tables.identity_column import ROW_KEY
 
-ROW_KEY = "livingdb_row"
-"""The key of a table that was defined without one: it counts the rows as they come."""
+__all__ = ["LivingDBDefinitions"]
 
 _NUMBERS = (types.Boolean, types.Integer, types.Numeric, types.Float)
 

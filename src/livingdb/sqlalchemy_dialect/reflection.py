@@ -9,8 +9,8 @@ from sqlalchemy.engine import default, reflection
 from sqlalchemy.exc import NoSuchTableError
 
 from livingdb.sqlalchemy_dialect.column_types import sqlalchemy_type
-from livingdb.sqlalchemy_dialect.definitions import ROW_KEY
 from livingdb.sqlalchemy_dialect.values import text_literal
+from livingdb.tables.identity_column import ROW_KEY
 
 if TYPE_CHECKING:
     import pyarrow as pa

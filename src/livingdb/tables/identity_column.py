@@ -17,9 +17,11 @@ from livingdb.errors import InvalidData
 if TYPE_CHECKING:
     from livingdb.tables.column import Column
 
-__all__ = ["GENERATED", "NumberRule", "Numbers", "with_generated"]
+__all__ = ["GENERATED", "ROW_KEY", "NumberRule", "Numbers", "with_generated"]
 
 GENERATED = ("by default", "always")
+ROW_KEY = "livingdb_row"
+"""The key of a table that was defined without one: it counts the rows as they come."""
 _FORM = re.compile(
     r"(?P<kind>by\s+default|always)"
     r"(?:\s+start\s+with\s+(?P<start>[+-]?\d+))?(?:\s+increment\s+by\s+(?P<step>[+-]?\d+))?",

@@ -233,9 +233,22 @@ def test_a_million_rows_stream_through_a_little_memory(shop: Any, million: int) 
     client = Client(shop, "ben")
     list(client.fetch(client.query("SELECT * FROM many")))  # what is read once is kept near
     before, most, seen = pa.total_allocated_bytes(), 0, 0
-    for chunk in client.fetch(client.query("SELECT id, concat(text, '-', id) AS t FROM many")):
+    for chunk in client.fetch(
+        client.query("SELECT id, upper(text) AS t, id + 1 AS next FROM many")
+    ):
         assert chunk.data.nbytes <= 3 << 20
         seen += chunk.data.num_rows
         most = max(most, pa.total_allocated_bytes() - before)
     assert seen == million
     assert most < 40 << 20  # of 1.5 times as much that was sent
+
+
+@pytest.mark.slow
+def test_a_client_that_takes_nothing_holds_up_no_end(limited: Any) -> None:
+    shop = limited()
+    client = Client(shop, "ann")
+    stream = client.fetch(client.query(LARGE))
+    stream.read_chunk()
+    _until(lambda: shop.server.open_things["fetches"] == 1)
+    shop.server.stop()
+    stream.cancel()

@@ -15,7 +15,7 @@ from livingdb.database.create_table_as import create_table_as
 from livingdb.errors import InvalidData, NotFound, Unsupported
 from livingdb.evolution.public import CreateTable, DropTable
 from livingdb.sql.create_table_as import CreateTableAs
-from livingdb.sqlalchemy_dialect.definitions import ROW_KEY
+from livingdb.tables.identity_column import ROW_KEY
 from livingdb.tables.letter_case import find_alike
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ class FlightLimits:
     """
 
     rows: int = 100_000_000
-    seconds: float = 300.0
+    seconds: float = 60.0
     concurrent: int = 16
     wait_seconds: float = 30.0
     batch_bytes: int = 2 << 20

@@ -104,16 +104,17 @@ class OpenTransaction:
         self._workspace: Workspace | None = None
 
     def workspace(self, place: Place) -> Workspace:
-        """Where its statements run; another place than before only if nothing has happened yet."""
+        """Where its statements run; another place than before only if nothing was written yet."""
         if self.has_ended:
             raise NotFound("the transaction has ended: begin another one")
         if self._workspace is not None and place != self._place:
-            if _is_begun(self._workspace):
+            if isinstance(self._workspace, Connection) and self._workspace.has_changes:
                 said = (self._place and self._place.ref) or "the default branch"
                 raise RuleViolation(
                     f"the transaction works on {said!r}: commit it or roll it back before another "
                     "branch or isolation is chosen"
                 )
+            self._workspace.close()
             self._workspace = None
         if self._workspace is None:
             self._workspace = open_workspace(self._database, place, autocommit=False)
@@ -127,12 +128,14 @@ class OpenTransaction:
                 self._workspace.commit()
 
     def close(self) -> None:
-        """Leave nothing of what was not committed; it has ended."""
-        with self.turn:
-            self.has_ended = True
-            if self._workspace is not None:
-                self._workspace.close()
+        """Leave nothing of what was not committed; it has ended.
 
-
-def _is_begun(workspace: Workspace) -> bool:
-    return isinstance(workspace, Connection) and workspace.in_transaction
+        A statement that is at work is not waited for: it is the last one, and nobody commits it.
+        """
+        self.has_ended = True
+        if self.turn.acquire(blocking=False):
+            try:
+                if self._workspace is not None:
+                    self._workspace.close()
+            finally:
+                self.turn.release()
