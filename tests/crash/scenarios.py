@@ -35,11 +35,15 @@ class Scenario:
 
 
 def contents(db: Database) -> Contents:
-    """Every row of every table of every branch."""
-    return {
+    """Every row of every table of every branch, and what users may do."""
+    found = {
         branch.name: {name: branch.table(name).to_arrow() for name in branch.tables()}
         for branch in db.branches()
     }
+    if db.people.are_any:
+        told = [{"user": user.name, "grants": str(user.grants)} for user in db.people.list()]
+        found["users"] = {"grants": pa.Table.from_pylist(told)}
+    return found
 
 
 def orders(first: int, count: int, amount: float = 1.0) -> list[dict[str, Any]]:
@@ -66,6 +70,20 @@ def shop(path: Path, layout: Layout | None = None) -> None:
         main.insert("blobs", noise(0, 50, 100))
         main.upsert("orders", orders(150, 100, 5.0))
         main.delete("orders", [3, 5, 8])
+
+
+def team(path: Path) -> None:
+    """A shop with a user."""
+    shop(path)
+    with livingdb.open(path) as db:
+        db.people.add("ann", role="writer", branches="main")
+        db.people.issue_token("ann")
+
+
+def act(db: Database) -> None:
+    """A commit of a user, and what the audit says of it."""
+    with db.acting_as("ann"):
+        small_commit(db)
 
 
 def diverged(path: Path) -> None:
@@ -180,6 +198,8 @@ SCENARIOS = {
     "merge": Scenario(diverged, opened(lambda db: db.merge("dev", into="main"))),
     "clone": Scenario(shop, opened(lambda db: db.branch("main").clone("dev"))),
     "rename": Scenario(diverged, opened(lambda db: db.rename_branch("dev", "trial"))),
+    "act": Scenario(team, opened(act)),
+    "withdraw": Scenario(team, opened(lambda db: db.people.withdraw("ann"))),
     "upkeep": Scenario(
         neglected, opened(lambda db: db.upkeep(seconds=60, propagate=False)), changes_rows=False
     ),

@@ -74,6 +74,7 @@ def build(path: Path) -> None:
         main.migrate()
         db._graph.observer.save(1)
         ask_for_a_merge(db)
+        let_people_in(db)
         db.erase("orders", [29], reason="asked")
         main.export(path.parent / f"{path.name} exported", tables=["orders"])
         forget_some(db)
@@ -84,6 +85,14 @@ def ask_for_a_merge(db: Database) -> None:
     """A request that somebody spoke about, and what its target asks for."""
     db.set_merge_rule("main", approvals=1)
     db.request_merge("trial", into="main", title="a trial").comment("why not")
+
+
+def let_people_in(db: Database) -> None:
+    """A user with roles, a token and a view, and what the audit says."""
+    db.people.add("ann", role="writer", branches="dev*")
+    db.people.grant("ann", role="reader", branches="main")
+    db.people.issue_token("ann", note="laptop")
+    db.people.grant_object("ann", "late")
 
 
 def forget_some(db: Database) -> None:
@@ -151,6 +160,10 @@ def questions(db: Database) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "jobs", catalog.jobs.all
     yield "merge requests", lambda: [(m.number, m.state, m.title) for m in db.merge_requests()]
     yield "merge notes", lambda: db.merge_request(1).notes
+    yield "users", db.people.list
+    yield "objects", catalog.people.object_grants
+    yield "tokens", lambda: db.people.tokens("ann")
+    yield "audit", lambda: db.people.audit().to_pylist()
     yield "merge rule", lambda: db.merge_rule("main")
     yield "erasures", catalog.erasures.all
     yield "redactions", catalog.erasures.redactions

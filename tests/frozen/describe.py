@@ -128,6 +128,7 @@ class _Description:
             "identities": lambda: {b.name: self._identities(b) for b in branches},
             "uniques": lambda: {b.name: self._uniques(b) for b in branches},
             "keeping": self._keeping,
+            "people": self._people,
             TEXTS: lambda: dict(self._texts()),
         }
         made = {name: make() for name, make in makers.items() if wanted is None or name in wanted}
@@ -151,6 +152,25 @@ class _Description:
             },
             "erasures": [[e.table, e.author, e.reason] for e in catalog.erasures.all()],
             "redactions": len(catalog.erasures.redactions()),
+        }
+
+    def _people(self) -> dict[str, Plain]:
+        """Who may do what, and what was done."""
+        users = self.db.people.list()
+        names = {row.id: row.name for row in self.db._graph.branches.all()}
+        audit = self.db.people.audit().to_pylist()
+        told = ("number", "person", "action", "subject", "outcome")
+        return {
+            "grants": {u.name: [[g.role, g.branches] for g in u.grants] for u in users},
+            "objects": {
+                u.name: sorted(names.get(branch, "?") for branch, _ in u.objects) for u in users
+            },
+            "tokens": {
+                u.name: [[t.note, t.revoked is None] for t in self.db.people.tokens(u.name)]
+                for u in users
+            },
+            "merge only": [b.name for b in self.db.branches() if self.db.merge_rule(b).merge_only],
+            "audit": [[row[name] for name in told] for row in audit],
         }
 
     # --- names and snapshots -----------------------------------------------------------------

@@ -17,6 +17,7 @@ from typing import Any
 from tests.frozen.archive import DATA, expected, first_difference, pack, store, stored, unpack
 from tests.frozen.describe import TEXTS, describe
 from tests.frozen.keeping import make_keeping
+from tests.frozen.people import make_people
 from tests.frozen.schemas import (
     make_chain,
     make_masks,
@@ -57,6 +58,7 @@ def make(path: Path) -> None:
         make_names(db)
         make_long_line(db)
         make_keeping(db)
+        make_people(db)
         make_steps(db)
 
 

@@ -61,15 +61,16 @@ class Acting:
             return graph
         return NamingGraph(graph, self._seen)
 
-    def require(self, role: Role, branch: str, what: str) -> None:
+    def require(self, role: Role, branch: str, what: str) -> BranchRow:
         """`Forbidden` unless the user has a role on a branch; `NotFound` if it does not see it."""
-        self.seen(self.sight.graph).branch(branch)
+        found = self.seen(self.sight.graph).branch(branch)
         self.require_name(role, branch, what)
+        return found
 
     def require_in_step(self, role: Role, branch: str, what: str) -> None:
         """The same on all that a change of the branch reaches along two-way syncs."""
-        self.require(role, branch, what)
-        for row in in_step_with(self.sight.graph, self.sight.graph.branch(branch)):
+        found = self.require(role, branch, what)
+        for row in in_step_with(self.sight.graph, found):
             self.check_role(self.user, role, row, what)
 
     def check_role(self, user: User, role: Role, branch: BranchRow, what: str) -> None:

@@ -5,7 +5,7 @@ What writes is inherited: who may write is checked where a change is proposed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -174,11 +174,6 @@ class SeenSnapshots(Snapshots):
 
     def with_prefix(self, prefix: str, most: int | None = 2) -> list[SnapshotRow]:
         return self._named(self._every.with_prefix(prefix, most=None))[:most]
-
-    def newest_first(self, page: int = 4096) -> Iterator[SnapshotRow]:
-        for row in self._every.newest_first(page):
-            if self._sight.seen_numbers([row.sequence]):
-                yield self._shown(row)
 
     def _named(self, rows: Iterable[SnapshotRow]) -> list[SnapshotRow]:
         """Those of some snapshots that are seen, which the user named by their addresses."""

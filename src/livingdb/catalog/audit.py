@@ -15,6 +15,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from livingdb.catalog import schema
 from livingdb.catalog.sealed_rows import SealedRows
+from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
 
 __all__ = ["AuditRow", "AuditTrail"]
@@ -25,6 +26,7 @@ LAST_ENTRY = "audit"
 _audit = schema.audit
 _rows, _facts = SealedRows(_audit), SealedRows(schema.meta)
 _is_last = schema.meta.c.name == LAST_ENTRY
+_LAST = PreparedStatement(_facts.every.where(_is_last).with_for_update())
 _START = blake3(b"livingdb audit").digest()
 _PART = 4096
 _AFTER = (
@@ -52,8 +54,8 @@ class AuditTrail:
 
     def add(self, connection: Connection, entries: Sequence[Mapping[str, Any]]) -> None:
         """Write entries down, one after the other; nobody else does so meanwhile."""
-        found = connection.execute(_facts.every.where(_is_last).with_for_update()).first()
-        count, chain = _parse(None if found is None else _facts.read(found)[1])
+        found = _LAST.fetch(connection, {})
+        count, chain = _parse(_facts.read(found[0])[1] if found else None)
         rows = []
         for entry in entries:
             count += 1

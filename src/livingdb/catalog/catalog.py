@@ -37,6 +37,7 @@ from livingdb.catalog.runs import Runs, Trail
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.snapshots import ChangedTables, Snapshots
 from livingdb.catalog.sql.clear_tables import clear_tables
+from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.catalog.sql.sqlite import writing_engine
 from livingdb.catalog.steps import Steps
@@ -52,6 +53,7 @@ RETENTION = "retention"
 """The fact that says what is kept."""
 
 _facts = SealedRows(schema.meta)
+_EPOCH_FACT = PreparedStatement(_facts.every.where(schema.meta.c.name == EPOCH))
 _REPLACED_TREES = "replaced trees"
 
 
@@ -181,6 +183,11 @@ class Catalog:
         else:
             row = _facts.find(self.queries, is_fact)
         return None if row is None else str(row[1])
+
+    def epoch(self) -> str:
+        """What every change of syncs, users and rules raises."""
+        rows = self.queries.run_prepared(_EPOCH_FACT, {})
+        return str(_facts.read(rows[0])[1]) if rows else ""
 
     @cached_property
     def database_id(self) -> str:

@@ -125,6 +125,11 @@ class MergeRequests:
             found = None if row is None else _rules.read(row)
         return {} if found is None else dict(json.loads(found[1]))
 
+    def rules(self) -> dict[BranchId, dict[str, Any]]:
+        """What branches ask, of those that do."""
+        rows = _rules.read_all(self._queries.all(_rules.every))
+        return {branch: dict(json.loads(spec)) for branch, spec in rows}
+
     def set_rule(self, connection: Connection, branch: BranchId, spec: Mapping[str, Any]) -> None:
         """Let a branch ask something of requests; nothing takes its rule away."""
         _rules.delete(connection, _rule.c.branch == branch)

@@ -12,15 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from livingdb.access.acting import Acting, acting, forbidden_error, in_step_with
 from livingdb.access.audit import note_action
 from livingdb.access.roles import Role
 from livingdb.access.user import User, read_user
-from livingdb.catalog.branches import EPOCH, BranchRow
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
+from livingdb.chunks.address import Address
 from livingdb.commit.proposal import Proposal, have_same_schemas
 from livingdb.commit.sync_owners import owned_by
 from livingdb.errors import Forbidden
@@ -34,7 +36,7 @@ from livingdb.graph.catalog_changes import (
 from livingdb.graph.draft import Action, Intent
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
-from livingdb.graph.snapshot import overlay_tables
+from livingdb.tables.index import Version
 
 __all__ = ["MERGE_ONLY", "Rights"]
 
@@ -47,7 +49,7 @@ class Rights:
 
     def __init__(self, graph: Graph):
         self._graph = graph
-        self._known: tuple[str, dict[str, User]] = "", {}
+        self._known = _Known("", {}, {})
 
     def checked(self, proposal: Proposal) -> Proposal:
         """The proposal, if who acts here may make it: with a word of who that was.
@@ -57,35 +59,46 @@ class Rights:
         who = acting(self._graph)
         if who is None:
             return proposal
-        user = self.user_at(_epoch(self._graph, proposal), who.user)
-        return _Check(self._graph, who, user, proposal).checked()
+        known = self._at(_epoch(self._graph, proposal))
+        return _Check(self._graph, who, known, proposal).checked()
 
     def check_rows(self, who: Acting, branch: BranchRow, author: str) -> Action:
         """Whether somebody may write rows to a branch that is in no sync; what is noted of it."""
-        user = self.user_at(branch.epoch, who.user)
         intent = Intent((), (branch,), "transaction", "", author, "", {})
-        return _Check(self._graph, who, user, Proposal([intent])).check()
+        return _Check(self._graph, who, self._at(branch.epoch), Proposal([intent])).check()
 
-    def user_at(self, epoch: str, user: User) -> User:
-        """A user with what is granted to it at an epoch; `Forbidden` if it is none any more."""
+    def _at(self, epoch: str) -> _Known:
+        """Rules and users as of an epoch."""
+        if self._known.epoch != epoch:
+            self._known = _Known(epoch, self._graph.catalog.merge_requests.rules(), {})
+        return self._known
+
+
+@dataclass(frozen=True)
+class _Known:
+    """The rules of branches, and users with what is granted to them, as of an epoch."""
+
+    epoch: str
+    rules: Mapping[BranchId, Mapping[str, Any]]
+    users: dict[str, User]
+
+    def user(self, graph: Graph, user: User) -> User:
+        """A user as it is then; `Forbidden` if it is none any more."""
         if not user.id:
             return user
-        if self._known[0] != epoch:
-            self._known = epoch, {}
-        known = self._known[1]
-        if user.id not in known:
-            person = self._graph.catalog.people.by_id(user.id)
+        if user.id not in self.users:
+            person = graph.catalog.people.by_id(user.id)
             if person is None:
                 raise Forbidden(f"{user.name} is no user any more")
-            known[user.id] = read_user(self._graph.catalog, person)
-        return known[user.id]
+            self.users[user.id] = read_user(graph.catalog, person)
+        return self.users[user.id]
 
 
 def _epoch(graph: Graph, proposal: Proposal) -> str:
     """The epoch in which the branches of a proposal were seen, or the one that is now."""
     rows = [branch for intent in proposal.snapshots for branch in intent.moves]
     rows += [move.branch for move in proposal.moves]
-    return rows[0].epoch if rows else graph.catalog.meta(EPOCH) or ""
+    return rows[0].epoch if rows else graph.catalog.epoch()
 
 
 @dataclass(frozen=True)
@@ -103,10 +116,11 @@ class _Write:
 class _Check:
     """One proposal of one user."""
 
-    def __init__(self, graph: Graph, who: Acting, user: User, proposal: Proposal):
+    def __init__(self, graph: Graph, who: Acting, known: _Known, proposal: Proposal):
         self._graph = graph
         self._who = who
-        self._user = user
+        self._user = known.user(graph, who.user)
+        self._rules = known.rules
         self._proposal = proposal
 
     def checked(self) -> Proposal:
@@ -144,10 +158,14 @@ class _Check:
         """What is written directly."""
         intents = [draft.intent for draft in self._proposal.drafted]
         intents += list(self._proposal.snapshots)
-        before: Intent | None = None
+        role, made = Role.WRITER, dict[str, Version | None]()
+        base: Mapping[str, Address] = {}
         for intent in intents:
-            role = self._role_of(intent, before)
-            before = intent
+            if not intent.on_previous:
+                role, made = Role.WRITER, {}
+                base = self._graph.tables(intent.parents[0]) if intent.parents else {}
+            role = max(role, self._role_of(intent, base, made))
+            made |= intent.tables
             is_merge, is_asked = intent.kind == "merge", "request" in intent.details
             for branch in intent.moves:
                 what = _WORDS.get(intent.kind, "write")
@@ -162,29 +180,30 @@ class _Check:
             what = f"{'merge into' if is_merge else move.operation} {move.branch.name!r}"
             yield _Write(move.branch, role, what, move.operation, is_merge)
 
-    def _role_of(self, intent: Intent, before: Intent | None) -> Role:
-        """Rows take a writer; whatever makes, drops or changes tables takes a maintainer."""
+    def _role_of(
+        self, intent: Intent, base: Mapping[str, Address], made: Mapping[str, Version | None]
+    ) -> Role:
+        """Rows take a writer; whatever makes, drops or changes tables takes a maintainer.
+
+        `base` are the tables before, and `made` those that came between.
+        """
         if intent.kind not in ("transaction", "merge"):
             return Role.MAINTAINER
-        if intent.on_previous and before is not None:
-            return (
-                Role.WRITER if set(intent.tables) <= set(before.tables) else self._by_tables(intent)
-            )
-        return self._by_tables(intent)
-
-    def _by_tables(self, intent: Intent) -> Role:
-        if not intent.parents:
-            return Role.WRITER
-        held = tables_of(self._graph, intent.parents[0])
-        same = have_same_schemas(held, overlay_tables(held, intent.tables))
-        return Role.WRITER if same else Role.MAINTAINER
+        require = self._graph.versions.require
+        for name, version in intent.tables.items():
+            old = made[name] if name in made else require(base[name]) if name in base else None
+            if is_hidden(name) or (old is None and version is None):
+                continue
+            if old is None or version is None or old.definition != version.definition:
+                return Role.MAINTAINER
+        return Role.WRITER
 
     def _is_same(self, before: SnapshotRow, after: SnapshotRow) -> bool:
         return have_same_schemas(tables_of(self._graph, before), tables_of(self._graph, after))
 
     def _check_write(self, write: _Write) -> None:
         for branch in (write.branch, *in_step_with(self._graph, write.branch)):
-            rule = self._graph.catalog.merge_requests.rule(branch.id)
+            rule = self._rules.get(branch.id, {})
             role = write.role
             if rule.get(MERGE_ONLY):
                 if not write.is_merge:

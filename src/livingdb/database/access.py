@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, cast
 
@@ -15,7 +15,7 @@ from livingdb.access.roles import Role
 from livingdb.access.sight import Sight
 from livingdb.access.user import User, read_user
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.errors import Forbidden
+from livingdb.errors import Forbidden, LivingDBError
 from livingdb.graph.graph import Graph
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Access(ABC):
 
     _own_author: str
     _sights: OrderedDict[User, Sight]
+    _users_at: tuple[str, dict[str | bytes, User]]
     _lock: RLock
 
     @property
@@ -55,6 +56,11 @@ class Access(ABC):
         if acting(self._whole_graph) is None:
             return row
         return self._graph.snapshots.at(row.sequence)
+
+    def _show(self, row: SnapshotRow) -> SnapshotRow:
+        """A snapshot that was made for who asks, be it on no branch."""
+        who = acting(self._whole_graph)
+        return row if who is None else who.sight.note(row)
 
     @property
     def people(self) -> People:
@@ -87,19 +93,30 @@ class Access(ABC):
                 raise
 
     def _note_refused(self, words: str) -> None:
-        """Write down that who acts here was refused something."""
-        if not self._whole_graph.is_read_only:
+        """Write down that who acts here was refused something, if that is possible."""
+        with suppress(LivingDBError):
             self.people.record("refuse", "", REFUSED, {"error": words[:_LONGEST_NOTED]})
 
     def _user_now(self, user: User | str) -> User:
         """A user as it is now; one that only this process vouches for is as it is given."""
         if isinstance(user, User) and not user.id:
             return user
-        people = self._whole_graph.catalog.people
-        person = people.named(user) if isinstance(user, str) else people.by_id(user.id)
-        if person is None:
-            raise Forbidden(f"{user} is no user of this database")
-        return read_user(self._whole_graph.catalog, person)
+        catalog = self._whole_graph.catalog
+        known = self._known_users(catalog.epoch())
+        asked = user if isinstance(user, str) else user.id
+        if asked not in known:
+            people = catalog.people
+            person = people.named(user) if isinstance(user, str) else people.by_id(user.id)
+            if person is None:
+                raise Forbidden(f"{user} is no user of this database")
+            known[asked] = read_user(catalog, person)
+        return known[asked]
+
+    def _known_users(self, epoch: str) -> dict[str | bytes, User]:
+        """Users by what they were asked for by, as of an epoch: whatever changes them raises it."""
+        if self._users_at[0] != epoch:
+            self._users_at = epoch, {}
+        return self._users_at[1]
 
     def _sight_of(self, user: User) -> Sight:
         """What a user sees; what was found out before is remembered."""

@@ -81,6 +81,7 @@ class Database(Access, Alerting, Comparing, Tracing):
         self._open_commits: GroupCommits | None = None
         self._lock = RLock()
         self._sights = OrderedDict()
+        self._users_at = "", {}
 
     def _send_alerts(self) -> None:
         self._dispatcher.wake()
@@ -224,8 +225,9 @@ class Database(Access, Alerting, Comparing, Tracing):
 
     def drop_tag(self, name: str) -> None:
         """Forget a tag."""
-        if self._graph.branches.tag(name) is not None:
-            self._require_name(Role.MAINTAINER, name, f"drop the tag {name!r}")
+        if self._graph.branches.tag(name) is None:
+            raise NotFound(f"there is no tag {name!r}")
+        self._require_name(Role.MAINTAINER, name, f"drop the tag {name!r}")
         with self._graph.catalog.write() as connection:
             if not self._graph.branches.drop_tag(connection, name):
                 raise NotFound(f"there is no tag {name!r}")
@@ -373,7 +375,7 @@ class Database(Access, Alerting, Comparing, Tracing):
         objects.derived_sync(self._graph, str(name))
         with unchecked():
             made = objects.derived_at(self._pipeline, str(name), row, self.engine)
-        return Snapshot(self, made)
+        return Snapshot(self, self._show(made))
 
     # --- labels ------------------------------------------------------------------------------
 

@@ -243,18 +243,23 @@ class People:
         catalog, known = self._graph.catalog, token_id(secret)
         row = None if known is None else catalog.people.token(known)
         is_right = are_equal(str(secret), None if row is None else row.hash)
-        person = None if row is None else catalog.people.by_id(row.person)
-        if row is None or person is None or not is_right or row.revoked or row.until <= now():
-            if row is not None:
-                self._note_refused(row, person, is_right)
-            raise Forbidden("the token is none of this database, or counts no more")
-        self._note_used(row)
-        return read_user(catalog, person)
+        if row is not None and is_right and not row.revoked and row.until > now():
+            users = self._database._known_users(catalog.epoch())
+            person = None if row.person in users else catalog.people.by_id(row.person)
+            if person is not None:
+                users[person.id] = read_user(catalog, person)
+            if row.person in users:
+                self._note_used(row)
+                return users[row.person]
+        elif row is not None:
+            self._note_refused(row, is_right)
+        raise Forbidden("the token is none of this database, or counts no more")
 
-    def _note_refused(self, row: TokenRow, person: PersonRow | None, is_right: bool) -> None:
+    def _note_refused(self, row: TokenRow, is_right: bool) -> None:
         why = "revoked" if row.revoked else "expired" if is_right else "wrong secret"
-        name = "" if person is None else person.name
+        person = self._graph.catalog.people.by_id(row.person)
         if not self._graph.is_read_only:
+            name = "" if person is None else person.name
             self.record("authenticate", row.id, REFUSED, {"why": why}, person=name)
 
     def _note_used(self, row: TokenRow) -> None:

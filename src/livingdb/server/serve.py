@@ -102,8 +102,9 @@ class Server:
         """Listen and answer, in threads of its own; comes back when it can be asked."""
         import uvicorn
 
+        configuration = self._configuration()
         self._socket = _listen(self.settings.host, self.settings.port)
-        self._uvicorn = uvicorn.Server(self._configuration())
+        self._uvicorn = uvicorn.Server(configuration)
         self._thread = Thread(
             target=self._uvicorn.run,
             kwargs={"sockets": [self._socket]},
@@ -148,7 +149,7 @@ class Server:
 
         settings = self.settings
         protocol: Any = patient_protocol(settings.limits.stall_seconds)
-        return uvicorn.Config(
+        made = uvicorn.Config(
             self._app,
             http=protocol,
             ws="none",
@@ -164,6 +165,14 @@ class Server:
             ssl_keyfile=settings.key,
             reset_contextvars=True,
         )
+        try:
+            made.load()
+        except OSError as error:
+            raise InvalidData(
+                f"the certificate {settings.certificate} and its key {settings.key} cannot be "
+                f"used: {error}"
+            ) from None
+        return made
 
     def _wait_for_start(self) -> None:
         assert self._uvicorn is not None
@@ -171,9 +180,7 @@ class Server:
         end = clock.monotonic() + _START_SECONDS
         while not self._uvicorn.started:
             if not self._thread.is_alive() or clock.monotonic() > end:
-                raise InvalidData(
-                    "the server does not start: are the certificate and its key as they should be?"
-                )
+                raise LivingDBError("the server does not start; its log says why")
             clock.sleep(0.005)
 
     def _start_flight(self) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -22,6 +24,8 @@ import pytest
 from tests.server.http.conftest import ARROW, Served
 
 import livingdb
+from livingdb.server.serve import Server
+from livingdb.server.settings import ServerSettings
 
 CANARY = "canary7f3a"
 
@@ -68,7 +72,8 @@ def insert(client: httpx.Client, key: int, city: str = "x") -> httpx.Response:
 
 
 def test_it_stops_when_it_is_told_and_logs_no_secrets(tmp_path: Path) -> None:
-    with process(tmp_path) as running, running.client() as client:
+    with process(tmp_path, "--flight-port", "0") as running, running.client() as client:
+        assert running.told["flight_address"].startswith("grpc://127.0.0.1:")
         assert insert(client, 1, CANARY).status_code == 200
         assert insert(client, 1, CANARY).status_code == 409
         where = {"table": "orders", "where": f"city = '{CANARY}'"}
@@ -190,3 +195,53 @@ def test_nothing_is_left_of_who_goes_away(serve_shop: Callable[..., Served]) -> 
     assert client.get("/v1/about").status_code == 200
     metrics = client.get("/metrics").text
     assert "livingdb_requests_running 1.0" in metrics
+
+
+def self_signed(folder: Path) -> tuple[str, str]:
+    """A certificate for this machine, and its key."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    begin = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(begin)
+        .not_valid_after(begin + datetime.timedelta(days=36_500))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    files = folder / "server.pem", folder / "server.key"
+    form = serialization.Encoding.PEM
+    files[0].write_bytes(made.public_bytes(form))
+    plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    files[1].write_bytes(key.private_bytes(form, *plain))
+    return str(files[0]), str(files[1])
+
+
+def test_connections_can_be_encrypted(serve_shop: Callable[..., Served], tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    served = serve_shop(certificate=certificate, key=key, flight_port=0)
+    assert served.server.flight_address is not None
+    assert served.server.flight_address.startswith("grpc+tls://")
+    trusted = ssl.create_default_context(cafile=certificate)
+    with httpx.Client(base_url=f"https://localhost:{served.server.port}", verify=trusted) as client:
+        told = client.post("/v1/login", json={"token": served.tokens["rita"]})
+        assert "Secure" in told.headers["set-cookie"]
+        assert told.headers["strict-transport-security"]
+        assert client.get("/v1/about").json()["user"] == "rita"
+
+
+def test_a_place_that_is_taken_is_told(served: Served, tmp_path: Path) -> None:
+    taken = ServerSettings(port=served.server.port, upkeep=False)
+    with pytest.raises(livingdb.StorageFailure, match="cannot listen"):
+        Server(served.db, taken).start()
+    with pytest.raises(livingdb.InvalidData, match="cannot listen"):
+        Server(served.db, ServerSettings(host="no.such.host.invalid", port=0)).start()
+    broken = tmp_path / "broken.pem"
+    broken.write_text("no certificate")
+    settings = ServerSettings(port=0, certificate=str(broken), key=str(broken))
+    with pytest.raises(livingdb.InvalidData, match="certificate"):
+        Server(served.db, settings).start()

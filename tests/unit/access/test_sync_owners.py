@@ -9,6 +9,7 @@ import pytest
 
 import livingdb
 from livingdb.errors import Forbidden, NotFound
+from livingdb.evolution import AddColumn
 
 
 @pytest.fixture
@@ -56,6 +57,34 @@ def test_losing_a_right_holds_what_runs_with_it(db: livingdb.Database) -> None:
     with db.acting_as("wim"):
         db.branch("main").insert("users", [{"id": 5, "town": "Rome"}])
     assert len(db.branch("views/copy").table("users")) == 5
+
+
+def test_a_two_way_sync_whose_owner_lost_a_right_is_detached(db: livingdb.Database) -> None:
+    db.people.add("pia", role="maintainer", branches="*")
+    with db.acting_as("pia"):
+        db.branch("main").evolve(AddColumn("users", "age", "int"), to="v2", sync="both")
+    db.people.grant("wim", role="writer", branches="v2")
+    with db.acting_as("wim"):
+        db.branch("v2").insert("users", [{"id": 3, "town": "Rome", "age": 1}])
+    assert len(db.branch("main").table("users")) == 3
+    db.people.withdraw("pia")
+    with db.acting_as("wim"):
+        db.branch("v2").insert("users", [{"id": 4, "town": "Rome", "age": 1}])
+    assert len(db.branch("main").table("users")) == 3
+    assert db.sync("v2").state == "detached"
+    assert "pia" in db.sync("v2").reason
+    db.sync("v2").reattach()
+    assert len(db.branch("main").table("users")) == 4
+
+
+def test_versions_of_a_view(db: livingdb.Database) -> None:
+    db.branch("main").derive("views/towns", sql=QUERY)
+    db.branch("main").insert("users", [{"id": 3, "town": "Rome"}])
+    db.branch("main").insert("users", [{"id": 4, "town": "Bari"}])
+    db.refresh("views/towns")
+    with db.acting_as("mia"):
+        then = db.derived_at("views/towns", "main~1").table("views/towns").to_arrow()
+        assert sorted(then["n"].to_pylist()) == [1, 2]
 
 
 def test_making_one_takes_the_rights(db: livingdb.Database) -> None:

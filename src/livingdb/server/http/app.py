@@ -39,6 +39,7 @@ from livingdb.server.http.routes import (
     users,
     views,
 )
+from livingdb.server.http.row_writes import Rows
 from livingdb.server.http.sql_sessions import SqlSessions
 from livingdb.server.settings import ServerSettings
 
@@ -186,7 +187,7 @@ def _with_security(document: dict[str, Any]) -> dict[str, Any]:
         "type": "http",
         "scheme": "bearer",
     }
-    document["components"].setdefault("schemas", {})["Rows"] = tables.Rows.model_json_schema()
+    document["components"].setdefault("schemas", {})["Rows"] = Rows.model_json_schema()
     for path, operations in document["paths"].items():
         if path not in OPEN_PATHS:
             for operation in operations.values():

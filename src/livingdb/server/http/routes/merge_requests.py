@@ -22,6 +22,7 @@ from livingdb.server.http.models import (
 from livingdb.server.http.routes.compare import DiffInfo, PreviewInfo, diff_info, preview_info
 
 if TYPE_CHECKING:
+    from livingdb.commit.merge_request import MergeRule
     from livingdb.database.merge_request import MergeNote, MergeRequest
 
 __all__ = ["router"]
@@ -112,6 +113,7 @@ class RuleInfo(Answer):
 
     approvals: int
     checks: list[dict[str, Any]]
+    merge_only: bool = Field(description="Whether it takes nothing but merges.")
 
 
 class NewRule(Asked):
@@ -120,6 +122,7 @@ class NewRule(Asked):
     branch: str = Field(examples=["main"])
     approvals: int = Field(0, ge=0, le=1000)
     checks: list[Condition] = Field(default_factory=list)
+    merge_only: bool | None = Field(None, description="As it is, if it is left out.")
 
 
 def _facts(request: MergeRequest) -> dict[str, Any]:
@@ -244,13 +247,22 @@ def merge_merge_request(number: Number, body: RequestMerge, db: Db) -> SnapshotI
 @router.get("/merge-rule", operation_id="get_merge_rule", summary="What a branch asks")
 def get_merge_rule(db: Db, branch: Annotated[str, Query(examples=["main"])]) -> RuleInfo:
     """What a branch asks of merge requests that lead to it."""
-    rule = db.merge_rule(branch)
-    return RuleInfo(approvals=rule.approvals, checks=[dict(one) for one in rule.checks])
+    return _rule_info(db.merge_rule(branch))
+
+
+def _rule_info(rule: MergeRule) -> RuleInfo:
+    return RuleInfo(
+        approvals=rule.approvals,
+        checks=[dict(one) for one in rule.checks],
+        merge_only=rule.merge_only,
+    )
 
 
 @router.put("/merge-rule", operation_id="set_merge_rule", summary="Set what a branch asks")
 def set_merge_rule(body: NewRule, db: Db) -> RuleInfo:
-    """Let a branch ask for approvals and conditions."""
-    db.set_merge_rule(body.branch, body.approvals, parse_conditions(body.checks))
-    rule = db.merge_rule(body.branch)
-    return RuleInfo(approvals=rule.approvals, checks=[dict(one) for one in rule.checks])
+    """Let a branch ask for approvals and conditions, and take nothing but merges."""
+    checks = parse_conditions(body.checks)
+    if body.merge_only is not None:
+        db.protect(body.branch, body.merge_only)
+    db.set_merge_rule(body.branch, body.approvals, checks)
+    return _rule_info(db.merge_rule(body.branch))

@@ -13,7 +13,17 @@ from livingdb.server.http.models import Answer, SnapshotInfo, snapshot_info
 __all__ = ["router"]
 
 router = APIRouter(prefix="/v1", tags=["snapshots"])
-_KINDS = {"text": "text/plain", "mermaid": "text/plain", "svg": "image/svg+xml"}
+_KINDS = {
+    "text": "text/plain",
+    "mermaid": "text/plain",
+    "svg": "image/svg+xml",
+    "html": "text/html",
+}
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
+    "frame-ancestors 'none'"
+)
+"""The page has its scripts and styles in it, and loads nothing."""
 
 
 class Log(Answer):
@@ -48,10 +58,13 @@ def get_snapshot(db: Db, ref: OptionalRef = None) -> SnapshotInfo:
 )
 def get_graph(
     db: Db,
-    form: Annotated[Literal["text", "mermaid", "svg"], Query(alias="format")] = "text",
+    form: Annotated[Literal["text", "mermaid", "svg", "html"], Query(alias="format")] = "text",
     limit: Annotated[int, Query(ge=1, le=1000, description="The newest snapshots.")] = 100,
 ) -> Response:
     """The snapshot graph: branches, commits, merges, schema changes and syncs."""
     picture = db.graph(limit=limit)
+    if form == "html":
+        policy = {"Content-Security-Policy": _PAGE_POLICY}
+        return Response(picture.to_html(), headers=policy, media_type=_KINDS[form])
     made = {"text": picture.to_text, "mermaid": picture.to_mermaid, "svg": picture.to_svg}[form]()
     return Response(made, media_type=_KINDS[form])

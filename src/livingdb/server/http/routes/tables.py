@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
 from fastapi import APIRouter, Header, Query, Request
@@ -10,7 +10,7 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from livingdb.errors import InvalidData, LimitExceeded, NotFound, TransactionConflict
+from livingdb.errors import InvalidData, LimitExceeded, NotFound
 from livingdb.server.http.answers import (
     ARROW,
     arrow_answer,
@@ -34,7 +34,6 @@ from livingdb.server.http.json_values import (
     columns_of,
     json_bytes,
     row_of,
-    rows_to_tabular,
 )
 from livingdb.server.http.models import (
     Answer,
@@ -44,20 +43,18 @@ from livingdb.server.http.models import (
     SnapshotInfo,
     snapshot_info,
 )
+from livingdb.server.http.row_writes import Operation, RowWrite, read_rows_body
 from livingdb.server.http.table_pages import PageRequest, read_page, snapshot_of
 from livingdb.tables.type_names import parse_limited_type
 
 if TYPE_CHECKING:
-    from livingdb import Database, Table
     from livingdb.database.table import TableReader
-    from livingdb.tables.tabular import Tabular
 
 __all__ = ["key_values", "router"]
 
 router = APIRouter(prefix="/v1", tags=["tables"])
 _USUAL_ROWS = 1000
 
-Operation = Literal["insert", "upsert", "update", "delete"]
 IfMatch = Annotated[
     str | None,
     Header(
@@ -113,12 +110,6 @@ class Row(Answer):
 
     snapshot: str
     row: dict[str, Any]
-
-
-class Rows(Asked):
-    """Rows to write, each an object of some of the table's columns."""
-
-    rows: list[dict[str, Any]] = Field(examples=[[{"id": 42, "city": "Oslo", "amount": "9.50"}]])
 
 
 class Written(SnapshotInfo):
@@ -279,54 +270,14 @@ async def write_rows(
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in (ARROW, "application/json"):
         raise Refusal(415, "unsupported_media_type", f"rows come as application/json or {ARROW}")
-    if operation != "delete" and strict:
-        raise InvalidData("strict= is for deletes")
+    asked = RowWrite(operation, table, message, strict, if_match)
 
     def write() -> Written:
         target = branch_of(db, branch)
         if kind == ARROW:
             rows: Any = read_arrow(body)
         else:
-            rows = _json_rows(body, target.table(table))
-        return _write(db, target.name, operation, table, rows, message, strict, if_match)
+            rows = read_rows_body(body, target.table(table).schema)
+        return Written(**snapshot_info(asked.make(target, rows)).model_dump())
 
     return await run_in_threadpool(write)
-
-
-def _json_rows(body: bytes, table: Table) -> Tabular:
-    from pydantic import ValidationError
-
-    try:
-        given = Rows.model_validate_json(body)
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise InvalidData(f"body {where}: {first['msg']}") from None
-    return rows_to_tabular(given.rows, table.schema)
-
-
-def _write(
-    db: Database,
-    branch: str,
-    operation: Operation,
-    table: str,
-    rows: Any,
-    message: str,
-    strict: bool,
-    if_match: str | None,
-) -> Written:
-    target = db.branch(branch)
-    if if_match is None:
-        given = {"strict": strict} if operation == "delete" else {}
-        made = getattr(target, operation)(table, rows, message=message, **given)
-        return Written(**snapshot_info(made).model_dump())
-    try:
-        with target.transaction(message, at=f"id:{if_match.strip().strip(chr(34))}") as tx:
-            given = {"strict": strict} if operation == "delete" else {}
-            getattr(tx, operation)(table, rows, **given)
-    except (TransactionConflict, NotFound) as error:
-        if isinstance(error, NotFound) and target.head.id == if_match.strip('"'):
-            raise
-        raise Refusal(412, "precondition_failed", str(error)) from None
-    assert tx.snapshot is not None
-    return Written(**snapshot_info(tx.snapshot).model_dump())
