@@ -63,14 +63,17 @@ class Workplace(Protocol):
         ...
 
 
-def measure_work(table: ObservedTable, places: Sequence[Workplace], seconds: float) -> Gain:
+def measure_work(
+    table: ObservedTable, places: Sequence[Workplace], seconds: float, is_written: bool = True
+) -> Gain:
     """What the observed work took in one place, and in another; `OutOfTime` if that is short.
 
-    Where some kind of work takes longer there is no gain.
+    Where some kind of work takes longer there is no gain.  `is_written`: commits and folds count,
+    too.
     """
     end = clock.perf_counter() + seconds
     kinds: list[str | Scans] = [*(["get"] if table.work.gets else []), *table.work.scans]
-    kinds += ["fold"] if table.work.rows_written else []
+    kinds += ["commit", "fold"] if is_written and table.work.rows_written else []
     spent: list[dict[str, float]] = [{}, {}]
     for done, kind in enumerate(kinds):
         left = end - clock.perf_counter()
@@ -210,6 +213,8 @@ class Copy:
         """See `Workplace.work`."""
         if isinstance(kind, Scans):
             return self._scans(kind)
+        if kind == "commit":
+            return self._commits()
         return self._gets() if kind == "get" else self._folds()
 
     def _gets(self) -> Callable[[], float]:
@@ -267,6 +272,12 @@ class Copy:
         count = max(1, min(self.sample.count, round(rows)))
         start = min(int(self.sample.places(1)[0]), self.sample.count - count)
         return Span(self.keys[start], self.keys[start + count - 1], False, False)
+
+    def _commits(self) -> Callable[[], float]:
+        """Who writes rows asks which of them are there."""
+        work = self.sample.table.work
+        keys = self.keys[self.sample.changed(work.rows_a_commit * self.sample.share)]
+        return lambda: work.commits * self._spent(lambda: self.forest.contains(self.root, keys))
 
     def _folds(self) -> Callable[[], float]:
         """Half of the whole rows that are written are new, and half take the place of others."""

@@ -17,6 +17,7 @@ from livingdb.graph.graph import now
 from livingdb.maintenance.tuning.actions.refresh_time import RefreshTime
 from livingdb.maintenance.tuning.actions.relayout import Relayout
 from livingdb.maintenance.tuning.advisors.candidate import Candidate
+from livingdb.maintenance.tuning.advisors.eviction import _Trees
 from livingdb.maintenance.tuning.evidence import Evidence
 from livingdb.maintenance.tuning.gain import Gain, OutOfTime, Price
 from livingdb.maintenance.tuning.records import new_record, save_records
@@ -262,6 +263,23 @@ def test_a_budget_evicts_what_can_be_made_again(db: Database) -> None:
     assert main.table("t").to_arrow().equals(rows)
     assert db.budget(bytes=None).bytes is None
     assert db.check(deep=True).problems == []
+
+
+def test_old_trees_go_that_spare_least(db: Database) -> None:
+    """Of trees along a line those go between which little was written."""
+    main = db.branch("main")
+    main.relayout("t", Layout(fold="always", target_rows=256))
+    for count in (2_000, 10, 2_000, 2_000):
+        main.update("t", {"id": range(0, 9 * count, 9), "price": [float(count)] * count})
+    observe(db, {"read": {"whole": 100.0}, "rows": {"whole": 100.0 * ROWS},
+                 "behind": {"1": 100.0}})  # fmt: skip
+    trees = _Trees(Evidence(db._graph, now()))
+    order = sorted(trees.evictable, key=lambda tree: tree.benefit_seconds)
+    assert order[0].version.depth == 2, "after the ten rows"
+    before = {tree.version.depth: tree.benefit_seconds for tree in order}
+    trees.evict(order[0])
+    after = {tree.version.depth: tree.benefit_seconds for tree in trees.evictable}
+    assert after[1] > before[1], "two versions are read from it now"
 
 
 def test_refreshes_are_due_when_tuning_says(db: Database) -> None:
