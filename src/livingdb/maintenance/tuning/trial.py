@@ -28,6 +28,7 @@ from livingdb.maintenance.tuning.predict import Arrangement, fold_limit
 from livingdb.maintenance.tuning.workload import ObservedTable, Scans
 from livingdb.tables.batches import flat
 from livingdb.tables.layout import Layout
+from livingdb.tables.rows import RowSet
 from livingdb.trees.delta import PATCH, UPSERT, Delta
 from livingdb.trees.forest import Forest
 from livingdb.trees.nodes import Cache
@@ -222,15 +223,15 @@ class Copy:
         work = self.sample.table.work
         wanted = min(_MOST_GETS, work.gets_a_session * self.sample.share)
         places = self.sample.places(wanted)
-        positions = list(range(len(self.sample.columns)))
+        schema, tail = self.sample.table.schema, self._tail()
         sessions = work.gets / work.gets_a_session
 
         def session() -> float:
-            forest = self._forest()
+            rows = RowSet(schema, self._forest(), self.root, tail)
 
             def read() -> None:
                 for place in places:
-                    forest.get(self.root, self.keys[place], positions)
+                    rows.row(self.keys[place])
 
             first, again = self._spent(read), self._spent(read)
             again = min(first, again)
@@ -247,8 +248,7 @@ class Copy:
         columns = table.schema.stored_columns
         wanted = frozenset(c.id for c in columns) if scans.columns is None else scans.columns
         positions = [at for at, column in enumerate(columns) if column.id in wanted] or [0]
-        tail = self.arranged.tail_rows * sample.share
-        changes = self.sample.delta(self.forest, sample.changed(tail)) if tail >= 1 else None
+        changes = self._tail()
         rows, scale = scans.rows, 1.0
         if scans.kind == "whole" or rows > sample.count:
             rows, scale = sample.count, max(1.0, scans.rows / max(1, sample.count))
@@ -266,6 +266,11 @@ class Copy:
 
         scale /= 1 if scans.kind == "keys" else len(spans)
         return lambda: scans.times * scale * self._spent(read)
+
+    def _tail(self) -> Delta | None:
+        """Changes that lie over the tree, as many as readers meet."""
+        tail = self.arranged.tail_rows * self.sample.share
+        return self.sample.delta(self.forest, self.sample.changed(tail)) if tail >= 1 else None
 
     def _span(self, rows: float) -> Span:
         """The keys of so many rows, somewhere."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from livingdb.catalog.tuning import APPLIED, DROPPED, UNDONE, TuningRow
 from livingdb.errors import LivingDBError, RuleViolation
 from livingdb.graph.graph import Graph
+from livingdb.maintenance.tuning.actions.evict import Evict
 from livingdb.maintenance.tuning.advisors.candidate import Candidate
 from livingdb.maintenance.tuning.advisors.every_advisor import ADVISORS
 from livingdb.maintenance.tuning.budget import read_budget
@@ -71,10 +72,10 @@ def tune(graph: Graph, apply: bool, seconds: float, now: int) -> Tuned:
 def _worth(row: TuningRow) -> float:
     """What a change gains beyond its price, as it was measured, or else predicted.
 
-    What a budget asks for comes first: it stores less.
+    What a budget asks for comes first.
     """
     told, price = row.details["measured"] or row.details["predicted"], row.details["price"]
-    if price["bytes"] < 0:
+    if row.action == Evict.kind:
         return float("inf")
     return float(told["before"] - told["after"] - price["seconds"])
 
