@@ -69,10 +69,14 @@ def _check_ref(what: str, name: object) -> str:
 
 def _check_text(what: str, name: object) -> str:
     if not isinstance(name, str):
-        raise InvalidName(f"a {what} name is a text, not {type(name).__name__}")
+        raise InvalidName(f"{_article(what)} {what} name is a text, not {type(name).__name__}")
     if not name or len(name) > LENGTH_LIMIT:
-        raise InvalidName(f"a {what} name has 1 to {LENGTH_LIMIT} characters")
+        raise InvalidName(f"{_article(what)} {what} name has 1 to {LENGTH_LIMIT} characters")
     if any(unicodedata.category(character) in ("Cs", "Co", "Cn") for character in name):
         raise InvalidName(f"{what} {name!r}: characters that nobody knows are not allowed")
     check_visible(what, name)
     return name
+
+
+def _article(what: str) -> str:
+    return "an" if what[0] in "aeiou" else "a"

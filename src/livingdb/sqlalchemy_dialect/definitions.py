@@ -62,11 +62,13 @@ class LivingDBDefinitions(DDLCompiler):
         """An index; a unique one is a constraint."""
         index = create.element
         self._verify_index_table(index)
+        if index.name is None:
+            raise CompileError(f"an index of {index.table.name!r} has no name: give it one")
         names = [getattr(item, "name", None) for item in index.expressions]
         if None in names:
             raise CompileError(f"the index {index.name!r}: only columns can be indexed")
         columns = ", ".join(self.preparer.quote(str(name)) for name in names)
-        table, name = self.preparer.format_table(index.table), self.preparer.quote(index.name)
+        table, name = self.preparer.format_table(index.table), self.preparer.format_index(index)
         if index.unique:
             return f"ALTER TABLE {table} ADD CONSTRAINT {name} UNIQUE ({columns})"
         return (
@@ -77,7 +79,7 @@ class LivingDBDefinitions(DDLCompiler):
         """An index, or the constraint that a unique one is."""
         index = drop.element
         if_exists = "IF EXISTS " * drop.if_exists
-        name = self.preparer.quote(index.name)
+        name = self.preparer.format_index(index)
         if index.unique:
             table = self.preparer.format_table(index.table)
             return f"ALTER TABLE {table} DROP CONSTRAINT {if_exists}{name}"

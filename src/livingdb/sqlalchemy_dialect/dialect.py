@@ -42,6 +42,7 @@ class LivingDBDialect(Reflection):
     colspecs = COLUMN_SPECS
 
     max_identifier_length = 255
+    max_index_name_length = 200
     div_is_floordiv = False
     returns_native_bytes = True
     supports_native_boolean = True
