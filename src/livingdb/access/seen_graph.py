@@ -24,10 +24,14 @@ from livingdb.access.seen_rows import (
 )
 from livingdb.access.sight import Sight
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.forgotten import ForgottenRow
+from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ActiveSyncs, SyncRow
 from livingdb.chunks.address import Address
 from livingdb.errors import NotFound
+from livingdb.graph.edge_ends import source_ids
+from livingdb.graph.forgotten import ForgottenSnapshots
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.graph.refs import ResolvedRef
@@ -53,9 +57,11 @@ class SeenGraph(Graph):
         self.sight = sight
         self._whole = graph
         self._syncs, self._sync_chains = None, None
+        self._seen_ids: dict[BranchId, bool] = {}
         every = graph.catalog
         self.branches = branches = SeenBranches(graph.branches, sight)
         self.snapshots = SeenSnapshots(graph.snapshots, sight, self)
+        self.forgotten = _SeenForgotten(graph.forgotten)
         self.catalog = catalog = copy(every)
         catalog.branches, catalog.snapshots = branches, self.snapshots
         catalog.syncs = SeenSyncs(every.syncs, sight)
@@ -108,8 +114,13 @@ class SeenGraph(Graph):
         return bool(sources) and len(self._seen_sources(record)) < len(sources)
 
     def _seen_sources(self, record: SnapshotRecord) -> dict[str, str]:
-        """The sources of an edge that are seen."""
+        """The sources of an edge that are seen; none, if a sync has it from an unseen branch.
+
+        What was there may be in a history that is seen, and what the branch is called is not told.
+        """
         sources = record.edge.sources
+        if not all(map(self._sees_id, source_ids(self._whole.catalog, record.edge))):
+            return {}
         rows = {
             name: self._whole.snapshots.find(Address(bytes.fromhex(text)))
             for name, text in sources.items()
@@ -122,12 +133,35 @@ class SeenGraph(Graph):
             if row is not None and row.sequence in seen
         }
 
+    def _sees_id(self, branch: BranchId) -> bool:
+        """Whether the branch of an id is seen, as of when this was first asked."""
+        if branch not in self._seen_ids:
+            self._seen_ids[branch] = bool(self.branches.by_ids([branch]))
+        return self._seen_ids[branch]
+
     def told_names(self) -> set[str]:
         """The names under which something is told of that is seen: of branches and syncs."""
         known = self.sync_chains()
         names = {row.name for row in self.branches.all()}
         names |= {known.title(chain) for chain in known.every}
         return names | {row.name for chain in known.every for row in chain}
+
+
+class _SeenForgotten(ForgottenSnapshots):
+    """What became of snapshots, but for the words of policies, which name branches."""
+
+    def __init__(self, every: ForgottenSnapshots):
+        super().__init__(every.catalog)
+        self._every = every
+
+    def refresh(self) -> None:
+        """See `ForgottenSnapshots.refresh`."""
+        self._every.refresh()
+
+    def find(self, row: SnapshotRow) -> ForgottenRow | None:
+        """See `ForgottenSnapshots.find`."""
+        found = self._every.find(row)
+        return None if found is None else found._replace(reason="it was not to be kept")
 
 
 class NamingGraph(Graph):

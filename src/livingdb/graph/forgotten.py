@@ -17,7 +17,7 @@ class ForgottenSnapshots:
     """Remembers what was asked, until something more is forgotten."""
 
     def __init__(self, catalog: Catalog):
-        self._catalog = catalog
+        self.catalog = catalog
         self._newest: int | None = None
         self._known: dict[int, ForgottenRow | None] = {}
 
@@ -28,13 +28,13 @@ class ForgottenSnapshots:
     def find(self, row: SnapshotRow) -> ForgottenRow | None:
         """What became of a snapshot; None if it is not forgotten."""
         if self._newest is None:
-            self._newest = self._catalog.forgotten.newest()
+            self._newest = self.catalog.forgotten.newest()
         if row.sequence > self._newest:
             return None
         if row.sequence not in self._known:
             if len(self._known) >= _MOST:
                 self._known = {}
-            self._known[row.sequence] = self._catalog.forgotten.find(row.sequence)
+            self._known[row.sequence] = self.catalog.forgotten.find(row.sequence)
         return self._known[row.sequence]
 
     def check(self, row: SnapshotRow) -> None:
@@ -45,7 +45,7 @@ class ForgottenSnapshots:
 
     def nearest_kept(self, row: SnapshotRow) -> SnapshotRow | None:
         """The nearest snapshot before another one, along first parents, that has its rows."""
-        snapshots = self._catalog.snapshots
+        snapshots = self.catalog.snapshots
         while row.first is not None:
             row = snapshots.at_with_prefetch(row.first)
             if self.find(row) is None:
