@@ -87,7 +87,9 @@ def test_statements_and_transactions_are_for_one_user(shop: Any) -> None:
 
 def test_handles_rest_for_a_while_and_are_not_many() -> None:
     now, ended = [0.0], list[str]()
-    kept = Handles[str]("thing", 2, 10, ended.append, clock=lambda: now[0])
+    kept = Handles[str](
+        "thing", 2, 10, ended.append, may_go=lambda value: value == "x", clock=lambda: now[0]
+    )
     first, second = kept.add("ann", "a"), kept.add("ann", "b")
     other = kept.add("ben", "c")
     with pytest.raises(Stopped, match="2 things at a time"):
@@ -100,11 +102,15 @@ def test_handles_rest_for_a_while_and_are_not_many() -> None:
     for handle in (second, other, b""):
         with pytest.raises(NotFound):
             kept.get("ann", handle)
-    replacing = Handles[str]("thing", 1, 10, ended.append, replaces=True, clock=lambda: now[0])
-    replacing.add("ann", "x")
-    replacing.add("ann", "y")
-    kept.close()
-    assert ended == ["b", "c", "x", "a"]
+    kept.add("ann", "x")
+    kept.add("ann", "y")
+    assert ended == ["b", "c", "x"]
+    with pytest.raises(Stopped):
+        kept.add("ann", "z")
+    assert kept.of("ann") == ["a", "y"]
+    now[0] = 23
+    kept.sweep()
+    assert (len(kept), ended) == (0, ["b", "c", "x", "a", "y"])
 
 
 def test_what_rests_too_long_is_let_go_of(limited: Any) -> None:

@@ -31,12 +31,18 @@ class Clients:
     def __init__(self, database: Database, limits: FlightLimits, clock: Callable[[], float]):
         self._database = database
         self.sessions = Sessions(database, limits.session_seconds)
-        kept = limits.handles, limits.idle_seconds
-        self.prepared = Handles[Prepared]("prepared statement", *kept, clock=clock)
+        most, idle, long = limits.handles, limits.idle_seconds, limits.session_seconds
+        self.prepared = Handles[Prepared]("prepared statement", most, long, clock=clock)
         self.transactions = Handles[OpenTransaction](
-            "transaction", *kept, end=OpenTransaction.close, clock=clock
+            "transaction",
+            most,
+            idle,
+            end=OpenTransaction.close,
+            rests=lambda one: idle if one.has_changes else long,
+            may_go=lambda one: not one.has_changes,
+            clock=clock,
         )
-        self.answers = Handles[Answer]("answer", *kept, replaces=True, clock=clock)
+        self.answers = Handles[Answer]("answer", most, idle, clock=clock)
         self.running: dict[tuple[str, bytes], Call] = {}
 
     def close(self) -> None:

@@ -22,14 +22,15 @@ _HANDLE_BYTES = 24
 class _Entry(Generic[Kept]):
     user: str
     value: Kept
-    until: float
+    used: float
 
 
 class Handles(Generic[Kept]):
     """Things of one kind, each of one user, who alone reaches it.
 
-    What rests longer than `idle_seconds` is let go of, with `end`; so is the oldest one of a user
-    who has more than `most`, if `replaces`, and else the newest is refused.
+    What rests longer than `idle_seconds`, or than `rests` says of it, is let go of, with `end`; so
+    is, of a user who has `most` of them, the oldest one that `may_go`, for the newest: if there is
+    none, that one is refused.
     """
 
     def __init__(
@@ -38,11 +39,13 @@ class Handles(Generic[Kept]):
         most: int,
         idle_seconds: float,
         end: Callable[[Kept], object] = lambda value: None,
-        replaces: bool = False,
+        may_go: Callable[[Kept], bool] = lambda value: True,
+        rests: Callable[[Kept], float] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ):
-        self._what, self._most, self._idle_seconds = what, most, idle_seconds
-        self._end, self._replaces, self._clock = end, replaces, clock
+        self._what, self._most = what, most
+        self._rests = rests or (lambda value: idle_seconds)
+        self._end, self._may_go, self._clock = end, may_go, clock
         self._entries: dict[bytes, _Entry[Kept]] = {}
         self._lock = Lock()
 
@@ -55,13 +58,16 @@ class Handles(Generic[Kept]):
         handle = secrets.token_urlsafe(_HANDLE_BYTES).encode()
         with self._lock:
             mine = [key for key, entry in self._entries.items() if entry.user == user]
-            surplus = [mine[0]] if len(mine) >= self._most else []
-            if surplus and not self._replaces:
-                raise Stopped(
-                    "busy", f"{user!r} has {len(mine)} {self._what}s at a time already: end some"
-                )
-            ended = [self._entries.pop(key).value for key in surplus]
-            self._entries[handle] = _Entry(user, value, self._clock() + self._idle_seconds)
+            ended = []
+            if len(mine) >= self._most:
+                first = next((k for k in mine if self._may_go(self._entries[k].value)), None)
+                if first is None:
+                    raise Stopped(
+                        "busy",
+                        f"{user!r} has {len(mine)} {self._what}s at a time already: end some",
+                    )
+                ended = [self._entries.pop(first).value]
+            self._entries[handle] = _Entry(user, value, self._clock())
         for one in ended:
             self._end(one)
         return handle
@@ -71,7 +77,7 @@ class Handles(Generic[Kept]):
         self.sweep()
         with self._lock:
             entry = self._find(user, handle)
-            entry.until = self._clock() + self._idle_seconds
+            entry.used = self._clock()
             return entry.value
 
     def take(self, user: str, handle: bytes) -> Kept:
@@ -92,7 +98,11 @@ class Handles(Generic[Kept]):
         """Let go of what rested too long."""
         now = self._clock()
         with self._lock:
-            late = [key for key, entry in self._entries.items() if entry.until < now]
+            late = [
+                key
+                for key, entry in self._entries.items()
+                if now - entry.used > self._rests(entry.value)
+            ]
             ended = [self._entries.pop(key).value for key in late]
         for value in ended:
             self._end(value)

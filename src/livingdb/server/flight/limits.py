@@ -20,8 +20,9 @@ class FlightLimits:
     batch_bytes           of a message that is sent, about: clients take 16 MiB unless told
     upload_bytes          of the rows that one call brings
     handles               of each kind (statements, transactions, answers) at a time
-    idle_seconds          for which an answer, a statement or a transaction waits to be asked for
-    session_seconds       for which a session keeps its options
+    idle_seconds          for which an answer waits to be fetched, and changes to be committed
+    session_seconds       for which a session, a prepared statement and a transaction that has
+                          changed nothing are kept for a client that rests
     """
 
     rows: int = 100_000_000
@@ -30,7 +31,7 @@ class FlightLimits:
     wait_seconds: float = 30.0
     batch_bytes: int = 2 << 20
     upload_bytes: int = 4 << 30
-    handles: int = 256
+    handles: int = 1024
     idle_seconds: float = 300.0
     session_seconds: float = 86_400.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -196,7 +197,8 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         statement = self._clients.statement(visit, context, name, asked)
         if name == "CommandPreparedStatementUpdate":
             rows = self._read(reader)
-            statement.parameters = rows if rows.num_columns else statement.parameters
+            given = rows if rows.num_columns else statement.parameters
+            statement = replace(statement, parameters=given)
         changed = 0
         if not self._clients.obey(visit, context, statement):
             with self._clients.workspace(visit, statement.transaction) as workspace:

@@ -34,7 +34,7 @@ class Sessions:
 
     def __init__(self, database: Database, seconds: float):
         self._database = database
-        self._handles = Handles[_Session]("session", _MOST, seconds, replaces=True)
+        self._handles = Handles[_Session]("session", _MOST, seconds)
 
     def place(self, visit: Visit) -> Place:
         """What a call is about: what its session has chosen, or its header says."""

@@ -103,12 +103,18 @@ class OpenTransaction:
         self._place: Place | None = None
         self._workspace: Workspace | None = None
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether something was written that waits to be committed."""
+        found = self._workspace
+        return not self.has_ended and isinstance(found, Connection) and found.has_changes
+
     def workspace(self, place: Place) -> Workspace:
         """Where its statements run; another place than before only if nothing was written yet."""
         if self.has_ended:
             raise NotFound("the transaction has ended: begin another one")
         if self._workspace is not None and place != self._place:
-            if isinstance(self._workspace, Connection) and self._workspace.has_changes:
+            if self.has_changes:
                 said = (self._place and self._place.ref) or "the default branch"
                 raise RuleViolation(
                     f"the transaction works on {said!r}: commit it or roll it back before another "
