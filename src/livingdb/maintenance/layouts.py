@@ -29,9 +29,9 @@ __all__ = [
     "displaced_tree",
     "lay_out",
     "lay_out_due",
-    "put_layout",
+    "put_settings",
     "set_layout",
-    "table_layout",
+    "table_settings",
     "visible_version",
 ]
 
@@ -61,19 +61,21 @@ def change_settings(
 ) -> None:
     """Give a table, by its identity, other settings by those that it has."""
     with graph.catalog.write() as connection:
-        _put_settings(graph, connection, table, change(_settings(graph, connection, table)))
+        put_settings(graph, connection, table, change(table_settings(graph, connection, table)))
     graph.observe_now()
 
 
-def _settings(graph: Graph, connection: Connection, table: str) -> TableSettings:
+def table_settings(graph: Graph, connection: Connection, table: str) -> TableSettings:
+    """What a table, by its identity, was given; asked in a transaction."""
     found = graph.catalog.table_layouts.find(connection, table)
     return TableSettings() if found is None else TableSettings.from_json(json.loads(found))
 
 
-def _put_settings(
-    graph: Graph, connection: Connection, table: str, settings: TableSettings
-) -> None:
-    """Let a table have settings; others know them as soon as they ask for anything that is new."""
+def put_settings(graph: Graph, connection: Connection, table: str, settings: TableSettings) -> None:
+    """Let a table have settings, in a transaction.
+
+    Others know them as soon as they ask for anything that is new.
+    """
     made = settings.to_json()
     graph.catalog.table_layouts.put(connection, table, json.dumps(made) if made else None)
     graph.catalog.raise_epoch(connection)
@@ -85,19 +87,6 @@ def visible_version(graph: Graph, branch: str, table: str) -> Version:
     if is_hidden(table):
         raise missing_table_error(table, _shown(graph.tables(head)))
     return graph.version(head, table)
-
-
-def table_layout(graph: Graph, connection: Connection, table: str) -> TableLayout | None:
-    """The layout that a table, by its identity, was given; asked in a transaction."""
-    return _settings(graph, connection, table).layout
-
-
-def put_layout(
-    graph: Graph, connection: Connection, table: str, layout: TableLayout | None
-) -> None:
-    """Let a table, by its identity, have a layout, in a transaction; None: its first one."""
-    known = _settings(graph, connection, table)
-    _put_settings(graph, connection, table, replace(known, layout=layout))
 
 
 def _shown(tables: Mapping[str, Address]) -> dict[str, Address]:

@@ -44,7 +44,7 @@ class Advice:
 
     @property
     def kind(self) -> str:
-        """What kind of action it is: "relayout", "store", "refresh", "redefine" or "evict"."""
+        """Its kind: "relayout", "store", "index", "refresh", "redefine" or "evict"."""
         return self._row.action
 
     @property

@@ -313,3 +313,39 @@ def test_what_a_newer_version_wrote_down_is_told_and_not_touched(db: Database) -
         (number,) = db._graph.catalog.tuning.add(connection, rows)
     with pytest.raises(LivingDBError, match="does not know how to 'fly'"):
         db.advice(number).undo()
+
+
+def test_an_index_where_few_rows_are_looked_for(db: Database) -> None:
+    looked_for: dict[str, Mapping[str, float]] = {
+        "read": {"filter": 100.0},
+        "rows": {"filter": 100.0 * ROWS},
+        "microseconds": {"filter": 5e6},
+        "filtered": {column_ids(db, "price"): 100.0},
+    }
+    main = db.branch("main")
+    wanted = main.table("t").to_arrow(where="price = 17.25").to_pylist()
+    observe(db, looked_for)
+    (advice,) = [one for one in db.tune() if one.kind == "index"]
+    assert advice.action == "index t by price"
+    assert "reads looked for rows by price" in advice.reason
+    assert (advice.measured, advice.noticed_by[:10]) == (None, "who writes")
+    advice.apply()
+    assert main.table("t").indexes() == {"tuned_t_price": ("price",)}
+    assert main.table("t").to_arrow(where="price = 17.25").to_pylist() == wanted
+    assert db.check(deep=True).problems == []
+    with pytest.raises(RuleViolation):
+        advice.apply()
+    advice.undo()
+    assert main.table("t").indexes() == {}
+    assert main.table("t").to_arrow(where="price = 17.25").to_pylist() == wanted
+
+
+def test_no_index_where_many_rows_have_a_value(db: Database) -> None:
+    looked_for: dict[str, Mapping[str, float]] = {
+        "read": {"filter": 100.0},
+        "rows": {"filter": 100.0 * ROWS},
+        "microseconds": {"filter": 5e6},
+        "filtered": {column_ids(db, "state"): 100.0},
+    }
+    observe(db, looked_for)
+    assert [one for one in db.tune() if one.kind == "index"] == []

@@ -8,6 +8,7 @@ from typing import Any
 from livingdb.errors import Unsupported
 from livingdb.maintenance.tuning.actions.action import Action
 from livingdb.maintenance.tuning.actions.evict import Evict
+from livingdb.maintenance.tuning.actions.make_index import MakeIndex
 from livingdb.maintenance.tuning.actions.redefine import Redefine
 from livingdb.maintenance.tuning.actions.refresh_time import RefreshTime
 from livingdb.maintenance.tuning.actions.relayout import Relayout
@@ -15,7 +16,14 @@ from livingdb.maintenance.tuning.actions.store import Store
 
 __all__ = ["read_action"]
 
-_KINDS: tuple[type[Action], ...] = (Relayout, Store, RefreshTime, Redefine, Evict)
+_KINDS: tuple[type[Action], ...] = (
+    Relayout,
+    Store,
+    MakeIndex,
+    RefreshTime,
+    Redefine,
+    Evict,
+)
 _BY_NAME = {kind.kind: kind for kind in _KINDS}
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from livingdb.errors import RuleViolation
 from livingdb.graph.graph import Graph
-from livingdb.maintenance.layouts import lay_out, put_layout, table_layout
+from livingdb.maintenance.layouts import lay_out, put_settings, table_settings
 from livingdb.maintenance.tuning.evidence import Evidence
 from livingdb.maintenance.tuning.gain import Gain
 from livingdb.maintenance.tuning.trial import try_layout
@@ -67,12 +67,13 @@ class Relayout:
 
     def apply(self, graph: Graph, connection: Connection) -> None:
         """See `Action.apply`."""
-        if table_layout(graph, connection, self.subject) != self.before:
+        known = table_settings(graph, connection, self.subject)
+        if known.layout != self.before:
             raise RuleViolation(
                 f"table {self.name!r} was given another layout since: db.branch(…).relayout(…) "
                 "gives it any"
             )
-        put_layout(graph, connection, self.subject, self.after)
+        put_settings(graph, connection, self.subject, replace(known, layout=self.after))
 
     def finish(self, graph: Graph, seconds: float) -> None:
         """See `Action.finish`."""

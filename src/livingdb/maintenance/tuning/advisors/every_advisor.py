@@ -6,6 +6,7 @@ from livingdb.maintenance.tuning.advisors.attribute_groups import advise_groups
 from livingdb.maintenance.tuning.advisors.candidate import Advisor
 from livingdb.maintenance.tuning.advisors.eviction import advise_eviction
 from livingdb.maintenance.tuning.advisors.folding import advise_folding
+from livingdb.maintenance.tuning.advisors.indexes import advise_indexes
 from livingdb.maintenance.tuning.advisors.leaf_size import advise_leaf_size
 from livingdb.maintenance.tuning.advisors.projections import advise_projections
 from livingdb.maintenance.tuning.advisors.refresh_times import advise_refresh_times
@@ -20,6 +21,7 @@ ADVISORS: tuple[Advisor, ...] = (
     advise_groups,
     advise_splitter,
     advise_folding,
+    advise_indexes,
     advise_projections,
     advise_storing,
     advise_refresh_times,
