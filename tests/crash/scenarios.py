@@ -163,8 +163,8 @@ def index(db: Database) -> None:
 
 
 def advised(path: Path) -> None:
-    """As `packed`, with an advice to give the orders another layout."""
-    packed(path)
+    """An advice to give the orders another layout."""
+    shop(path)
     with livingdb.open(path) as db:
         definition = db.branch("main").table("orders").definition
         assert definition.id is not None

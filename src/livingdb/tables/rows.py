@@ -97,17 +97,17 @@ class RowSet:
         """The same, by the key as it is encoded."""
         counts = self.counts
         if counts is None:
-            return self._row(encoded)
+            return self.row(encoded)
         counts.gets += 1
         if counts.gets & SAMPLED_MASK:
-            return self._row(encoded)
+            return self.row(encoded)
         counts.note_place(self, encoded)
         began = clock.perf_counter()
-        found = self._row(encoded)
+        found = self.row(encoded)
         counts.note_get(clock.perf_counter() - began)
         return found
 
-    def _row(self, encoded: Any) -> dict[str, Any] | None:
+    def row(self, encoded: Any) -> dict[str, Any] | None:
         """The row with an encoded key."""
         names = [column.name for column in self.schema.visible_columns]
         if self.tail is not None:

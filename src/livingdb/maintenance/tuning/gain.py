@@ -6,7 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Gain", "OutOfTime", "Price"]
+__all__ = ["MOST_WORSE", "Gain", "OutOfTime", "Price", "worst_ratio"]
+
+MOST_WORSE = 1.05
+"""No kind of work may take so much longer after a change, however much others gain."""
+_WEIGHTY = 0.01
+
+
+def worst_ratio(before: Mapping[str, float], after: Mapping[str, float]) -> float:
+    """How much longer that kind of work takes which loses most; kinds that weigh nothing aside."""
+    least = _WEIGHTY * sum(before.values())
+    kinds = [kind for kind in {**before, **after} if after.get(kind, 0.0) > least]
+    return max((after[kind] / max(before.get(kind, 0.0), least) for kind in kinds), default=1.0)
 
 
 class OutOfTime(Exception):

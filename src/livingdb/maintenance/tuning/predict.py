@@ -113,7 +113,8 @@ class Arrangement:
         whole = self.table.rows * hot * sum(self.table.widths.values())
         missed = max(missed, work.gets * max(0.0, 1 - self.model.cache_bytes / max(1.0, whole)))
         read = sum(self._read(part | keys) for part in parts)
-        return work.gets * self.model.seek * len(parts) + missed * read
+        changed = min(1.0, self.tail_rows / max(1, self.table.rows)) * self.model.overlay_leaf
+        return work.gets * (self.model.seek * len(parts) + changed) + missed * read
 
     def _scans(self, scans: Scans) -> float:
         if scans.kind == "whole":

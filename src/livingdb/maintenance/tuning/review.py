@@ -13,6 +13,7 @@ from typing import Any
 
 from livingdb.catalog.observations import HALF_LIFE_MICROSECONDS, Counts
 from livingdb.catalog.tuning import TuningRow
+from livingdb.errors import RuleViolation
 from livingdb.graph.graph import Graph
 from livingdb.maintenance.tuning.gain import Gain
 from livingdb.maintenance.tuning.records import undo_record
@@ -51,11 +52,14 @@ def review(
                 _judge(graph, row, {"verdict": "nothing was done with it since"})
             continue
         told = {"verdict": f"what took {gain.before:.3g} s takes {gain.after:.3g} s"}
-        if gain.after > _SLOWER * gain.before:
+        if gain.after <= _SLOWER * gain.before:
+            _judge(graph, row, told)
+            continue
+        try:
             why = f"later work got slower: {told['verdict']}"
             undone.append(undo_record(graph, row, now, why, seconds))
-        else:
-            _judge(graph, row, told)
+        except RuleViolation as error:  # somebody has changed it since
+            _judge(graph, row, {"verdict": f"{told['verdict']}; {error}"})
     return undone
 
 

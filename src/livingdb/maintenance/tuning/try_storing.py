@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from livingdb.chunks.store import StoredChunk
 from livingdb.maintenance.tuning.gain import Gain, OutOfTime
 from livingdb.maintenance.tuning.model import CostModel
-from livingdb.maintenance.tuning.trial import Copy, Sample, SampledRows, measure_work
+from livingdb.maintenance.tuning.trial import Copy, Sample, SampledRows, Workplace, measure_work
 from livingdb.maintenance.tuning.workload import ObservedTable, Scans
 from livingdb.tables.rows import RowSet
 from livingdb.trees.forest import Forest
@@ -33,8 +33,9 @@ def try_storing(model: CostModel, table: ObservedTable, seconds: float) -> Gain:
         if not table.rows:
             raise OutOfTime  # nothing can be measured with no rows
         sampled = SampledRows(table)
-        copy = Copy(model, Sample(sampled), replace(table.layout, fold="never"))
-        return measure_work(table, [_ThroughLens(rows, Sample(sampled)), copy], seconds)
+        copy = Copy(model, Sample(sampled), table.layout)
+        places: list[Workplace] = [_ThroughLens(rows, Sample(sampled)), copy]
+        return measure_work(table, places, seconds, is_written=False)
     began = clock.process_time()
     graph.versions.computed_root(graph.versions.require(table.version.origin), _let_go)
     each = clock.process_time() - began
@@ -57,10 +58,8 @@ class _ThroughLens:
     sample: Sample
 
     def work(self, kind: str | Scans) -> Callable[[], float]:
-        """See `Workplace.work`; what is folded is no matter here."""
-        if isinstance(kind, Scans):
-            return self._scans(kind)
-        return self._gets() if kind == "get" else lambda: 0.0
+        """See `Workplace.work`."""
+        return self._scans(kind) if isinstance(kind, Scans) else self._gets()
 
     def _gets(self) -> Callable[[], float]:
         gets = self.sample.table.work.gets

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from livingdb.catalog.tuning import APPLIED, DROPPED, UNDONE, TuningRow
-from livingdb.errors import LivingDBError
+from livingdb.errors import LivingDBError, RuleViolation
 from livingdb.graph.graph import Graph
+from livingdb.maintenance.tuning.actions.evict import Evict
 from livingdb.maintenance.tuning.advisors.candidate import Candidate
 from livingdb.maintenance.tuning.advisors.every_advisor import ADVISORS
 from livingdb.maintenance.tuning.budget import read_budget
@@ -58,7 +60,8 @@ def tune(graph: Graph, apply: bool, seconds: float, now: int) -> Tuned:
         able = [row for row, is_ready in zip(saved, ready, strict=True) if is_ready]
         able = [row for row in able if not action_of(row).is_by_hand]
         for row in sorted(able, key=_worth, reverse=True)[:1]:
-            applied.append(_apply(evidence, row, max(1.0, end - clock.perf_counter())))
+            with suppress(RuleViolation):  # somebody else has changed it meanwhile
+                applied.append(_apply(evidence, row, max(1.0, end - clock.perf_counter())))
     done = {row.number: row for row in applied}
     shown = [done.get(row.number, row) for row in saved if row.state != DROPPED]
     known = {row.number for row in shown} if saved and saved[0].number else set()
@@ -69,10 +72,10 @@ def tune(graph: Graph, apply: bool, seconds: float, now: int) -> Tuned:
 def _worth(row: TuningRow) -> float:
     """What a change gains beyond its price, as it was measured, or else predicted.
 
-    What a budget asks for comes first: it stores less.
+    What a budget asks for comes first.
     """
     told, price = row.details["measured"] or row.details["predicted"], row.details["price"]
-    if price["bytes"] < 0:
+    if row.action == Evict.kind:
         return float("inf")
     return float(told["before"] - told["after"] - price["seconds"])
 

@@ -122,9 +122,9 @@ class TableWork:
         return _mean_of_bits(self.counts.get("tail", {}))
 
     @property
-    def versions_behind(self) -> float:
-        """How many changes before the newest version it was read, on average."""
-        return _mean_of_bits(self.counts.get("behind", {}))
+    def reads_behind(self) -> float:
+        """How often it was opened at another version than the newest one."""
+        return sum(n for bits, n in self.counts.get("behind", {}).items() if bits != "0")
 
     @property
     def hot_share(self) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.maintenance.tuning.lab import ROWS, advised, column_ids, made, observe, table_id
 
-from livingdb import Database, Layout
+from livingdb import Database, Layout, Unsupported
 from livingdb.evolution import AddColumn, RetypeColumn
 from livingdb.graph.graph import now
 from livingdb.maintenance.tuning.actions.redefine import Redefine
@@ -21,12 +21,11 @@ from livingdb.maintenance.tuning.advisors.every_advisor import ADVISORS
 from livingdb.maintenance.tuning.advisors.folding import advise_folding
 from livingdb.maintenance.tuning.advisors.leaf_size import advise_leaf_size
 from livingdb.maintenance.tuning.advisors.projections import advise_projections
-from livingdb.maintenance.tuning.advisors.refresh_times import (
-    advise_refresh_times,
-    advise_unread_views,
-)
+from livingdb.maintenance.tuning.advisors.refresh_times import advise_refresh_times
 from livingdb.maintenance.tuning.advisors.splitter import advise_splitter
 from livingdb.maintenance.tuning.advisors.stored_versions import advise_storing
+from livingdb.maintenance.tuning.advisors.view_storage import advise_view_storage
+from livingdb.maintenance.tuning.records import new_record, save_records
 
 
 @pytest.fixture
@@ -53,6 +52,10 @@ def test_leaves_by_how_much_is_read_at_a_time(db: Database) -> None:
     assert "4,096" in found.reason
     assert found.predicted.share > 0.3
     assert found.price.bytes > 0
+    observe(db, {"read": {"range": 1e3}, "rows": {"range": 2e3}})
+    assert advised(db, advise_leaf_size) == [], "what suits the one does not suit the other"
+    with db._graph.catalog.write() as connection:
+        db._graph.catalog.observations.clear(connection)
     observe(db, {"read": {"range": 1e6}, "rows": {"range": 2e6}})
     (found,) = advised(db, advise_leaf_size)
     assert layout_of(db, found.action).target_rows < 4096
@@ -158,8 +161,31 @@ def test_refreshes_wait_within_their_lag_and_unread_views_are_told_of(db: Databa
     assert found.action == RefreshTime(sync.id, "late", 0.9, 0.5)
     assert "none longer than 1 s" in found.reason
     assert found.predicted.share == pytest.approx(1 - 0.5 / 0.9)
-    (found,) = advised(db, advise_unread_views)
+    (found,) = advised(db, advise_view_storage)
     assert found.action == Redefine(sync.id, "late", "none")
-    assert found.action.is_by_hand
-    observe(db, {"read": {"whole": 3.0}}, table_id(db, "late", "late"))
-    assert advised(db, advise_unread_views) == []
+    (row,) = save_records(db._graph, [new_record(found, None, True, now())])
+    advice = db.advice(row.number)
+    assert advice.is_by_hand
+    with pytest.raises(Unsupported, match="by hand, with"):
+        advice.apply()
+    assert db.advice(row.number).state == "advised"
+    late = table_id(db, "late", "late")
+    observe(db, {"read": {"whole": 1.0}}, late)
+    (found,) = advised(db, advise_view_storage)
+    assert found.action == Redefine(sync.id, "late", "lazy")
+    assert found.predicted.share == pytest.approx(5 / 6)
+    observe(db, {"read": {"whole": 3.0}}, late)
+    assert advised(db, advise_view_storage) == []
+
+
+def test_a_view_of_which_a_part_is_read_is_stored_in_part(db: Database) -> None:
+    db.branch("main").derive("part", sql="SELECT id, price FROM t", key="id", when="immediate")
+    (sync,) = db._graph.catalog.syncs.all()
+    with db._graph.catalog.write() as connection:
+        for number in range(6):
+            db._graph.catalog.runs.add(connection, sync.id, None, now() - number, 10**6, "done", {})
+    gets = 1e6
+    observe(db, {"read": {"get": gets}, "place": {"15": gets}}, table_id(db, "part", "part"))
+    (found,) = advised(db, advise_view_storage)
+    assert found.action == Redefine(sync.id, "part", "where …")
+    assert "6 % of its keys" in found.reason

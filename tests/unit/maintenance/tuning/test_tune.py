@@ -17,6 +17,7 @@ from livingdb.graph.graph import now
 from livingdb.maintenance.tuning.actions.refresh_time import RefreshTime
 from livingdb.maintenance.tuning.actions.relayout import Relayout
 from livingdb.maintenance.tuning.advisors.candidate import Candidate
+from livingdb.maintenance.tuning.advisors.eviction import _Trees
 from livingdb.maintenance.tuning.evidence import Evidence
 from livingdb.maintenance.tuning.gain import Gain, OutOfTime, Price
 from livingdb.maintenance.tuning.records import new_record, save_records
@@ -90,8 +91,10 @@ def test_advice_says_what_why_how_much_and_who_notices(db: Database) -> None:
 def test_one_change_at_a_time_which_can_be_undone(db: Database) -> None:
     before = db.branch("main").table("t").to_arrow()
     head = db.branch("main").head.id
-    observe(db, {**SCANS, "write": {"commits": 100.0, "rows": 1e6},
-                 "written columns": {column_ids(db, "state"): 100.0}})  # fmt: skip
+    price, state = column_ids(db, "price"), column_ids(db, "state")
+    observe(db, {**SCANS, "read columns": {f"whole {price}": 100.0},
+                 "write": {"commits": 100.0, "rows": 1e6},
+                 "written columns": {state: 100.0}})  # fmt: skip
     found = db.tune(apply=True)
     assert [advice.state for advice in found].count("applied") == 1
     assert len(found) > 1
@@ -150,6 +153,9 @@ def test_a_layout_that_somebody_gave_meanwhile_stays(db: Database) -> None:
     with pytest.raises(RuleViolation, match="was given another layout since"):
         advice.undo()
     assert advice.state == "applied"
+    observe(db, {**SCANS, "microseconds": {"whole": 1e7}})
+    assert run(db, now(), apply=False).undone == (), "that it got slower is none of our doing"
+    assert "was given another layout since" in db.advice(advice.number).outcome
     assert db.branch("main").table("t").layout == Layout(target_rows=512)
 
 
@@ -248,7 +254,8 @@ def test_a_budget_evicts_what_can_be_made_again(db: Database) -> None:
     assert "of 10,000 bytes are used" in advice.reason
     assert db.budget().used_bytes < found.used_bytes
     assert main.table("t").to_arrow().equals(rows)
-    assert [each.number for each in db.tune(apply=True)] == [advice.number], "the rest is data"
+    again = db.tune(apply=True)
+    assert [each.action for each in again] == [advice.action], "the rest is data"
     assert not db.upkeep(seconds=60).failed
     version = db._graph.version(main.head._row, "t")
     assert not has_stored_tree(db._graph, version), "the runner keeps to the budget, too"
@@ -256,6 +263,23 @@ def test_a_budget_evicts_what_can_be_made_again(db: Database) -> None:
     assert main.table("t").to_arrow().equals(rows)
     assert db.budget(bytes=None).bytes is None
     assert db.check(deep=True).problems == []
+
+
+def test_old_trees_go_that_spare_least(db: Database) -> None:
+    """Of trees along a line those go between which little was written."""
+    main = db.branch("main")
+    main.relayout("t", Layout(fold="always", target_rows=256))
+    for count in (2_000, 10, 2_000, 2_000):
+        main.update("t", {"id": range(0, 9 * count, 9), "price": [float(count)] * count})
+    observe(db, {"read": {"whole": 100.0}, "rows": {"whole": 100.0 * ROWS},
+                 "behind": {"1": 100.0}})  # fmt: skip
+    trees = _Trees(Evidence(db._graph, now()))
+    order = sorted(trees.evictable, key=lambda tree: tree.benefit_seconds)
+    assert order[0].version.depth == 2, "after the ten rows"
+    before = {tree.version.depth: tree.benefit_seconds for tree in order}
+    trees.evict(order[0])
+    after = {tree.version.depth: tree.benefit_seconds for tree in trees.evictable}
+    assert after[1] > before[1], "two versions are read from it now"
 
 
 def test_refreshes_are_due_when_tuning_says(db: Database) -> None:

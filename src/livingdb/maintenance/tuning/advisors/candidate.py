@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from livingdb.maintenance.tuning.actions.action import Action
 from livingdb.maintenance.tuning.actions.relayout import Relayout
 from livingdb.maintenance.tuning.evidence import Evidence
-from livingdb.maintenance.tuning.gain import Gain, Price
+from livingdb.maintenance.tuning.gain import MOST_WORSE, Gain, Price, worst_ratio
 from livingdb.maintenance.tuning.predict import Arrangement
 from livingdb.maintenance.tuning.workload import ObservedTable
 from livingdb.tables.layout import Layout
@@ -40,10 +40,17 @@ Advisor = Callable[[Evidence], Iterator[Candidate]]
 def least_layout(
     evidence: Evidence, table: ObservedTable, layouts: Iterator[Layout]
 ) -> tuple[Arrangement, Arrangement] | None:
-    """The layout in force, and the one of some in which the work costs least, if that is less."""
+    """The layout in force, and the one of some in which the work costs least, if that is less.
+
+    One in which some kind of work costs more is none of them, whatever the others gain.
+    """
     now = Arrangement(evidence.model, table, table.layout)
     others = [Arrangement(evidence.model, table, layout) for layout in layouts]
-    best = min(others, key=lambda other: other.total, default=now)
+    best = min(
+        (other for other in others if worst_ratio(now.seconds, other.seconds) <= MOST_WORSE),
+        key=lambda other: other.total,
+        default=now,
+    )
     return (now, best) if best.total < now.total else None
 
 

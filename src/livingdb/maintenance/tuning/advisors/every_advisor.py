@@ -8,12 +8,10 @@ from livingdb.maintenance.tuning.advisors.eviction import advise_eviction
 from livingdb.maintenance.tuning.advisors.folding import advise_folding
 from livingdb.maintenance.tuning.advisors.leaf_size import advise_leaf_size
 from livingdb.maintenance.tuning.advisors.projections import advise_projections
-from livingdb.maintenance.tuning.advisors.refresh_times import (
-    advise_refresh_times,
-    advise_unread_views,
-)
+from livingdb.maintenance.tuning.advisors.refresh_times import advise_refresh_times
 from livingdb.maintenance.tuning.advisors.splitter import advise_splitter
 from livingdb.maintenance.tuning.advisors.stored_versions import advise_storing
+from livingdb.maintenance.tuning.advisors.view_storage import advise_view_storage
 
 __all__ = ["ADVISORS"]
 
@@ -25,6 +23,6 @@ ADVISORS: tuple[Advisor, ...] = (
     advise_projections,
     advise_storing,
     advise_refresh_times,
-    advise_unread_views,
+    advise_view_storage,
     advise_eviction,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -25,17 +24,16 @@ from livingdb.tables.secondary_tree import INDEX_KINDS
 
 __all__ = ["advise_eviction"]
 
-_MOST_TREES = 2_000
+_MOST_TREES = 1_000
 _REMADE_SECONDS = 0.1
 """What a file is worth for each time that Spark read one of its table."""
 
 
 @dataclass(frozen=True)
-class _Evictable:
-    """A tree or a file that can be made again: its bytes, and the seconds that it spares."""
+class _File:
+    """The file of a projection."""
 
     name: str
-    is_file: bool
     size_bytes: int
     benefit_seconds: float
 
@@ -45,28 +43,38 @@ def advise_eviction(evidence: Evidence) -> Iterator[Candidate]:
     budget = read_budget(evidence.graph)
     if not budget.over_bytes:
         return
-    found = [*_files(evidence), *_trees(evidence)]
-    found.sort(key=lambda each: (each.benefit_seconds / max(1, each.size_bytes), -each.size_bytes))
-    chosen: list[_Evictable] = []
+    files, trees = list(_files(evidence)), _Trees(evidence)
+    chosen: list[_File | _Tree] = []
+    lost_seconds: list[float] = []
     freed = 0
-    for each in found:
-        if freed >= budget.over_bytes:
-            break
-        chosen.append(each)
-        freed += each.size_bytes
+    while freed < budget.over_bytes and (files or trees.evictable):
+        held: list[_File | _Tree] = [*files, *trees.evictable]
+        least = min(held, key=_worth)
+        freed += least.size_bytes
+        lost_seconds.append(least.benefit_seconds)
+        chosen.append(least)
+        if isinstance(least, _Tree):
+            trees.evict(least)
+        else:
+            files.remove(least)
     if not chosen:
         return
     action = Evict(
-        tuple(each.name for each in chosen if not each.is_file),
-        tuple(each.name for each in chosen if each.is_file),
+        tuple(each.version.address.hex() for each in chosen if isinstance(each, _Tree)),
+        tuple(each.name for each in chosen if isinstance(each, _File)),
     )
-    lost = sum(each.benefit_seconds for each in chosen)
+    lost = sum(lost_seconds)
     noticed = "who reads what is evicted: it is computed, or read from an older tree"
     price = Price(bytes=-freed)
     yield Candidate(action, str(budget), Gain(0.0, lost), price, noticed, is_owed=True)
 
 
-def _files(evidence: Evidence) -> Iterator[_Evictable]:
+def _worth(each: _File | _Tree) -> tuple[float, int]:
+    """What is kept longer: what spares more for a byte; of what spares alike, what is smaller."""
+    return each.benefit_seconds / max(1, each.size_bytes), -each.size_bytes
+
+
+def _files(evidence: Evidence) -> Iterator[_File]:
     graph = evidence.graph
     files = ProjectionFiles(graph.place.files)
     held = files.held()
@@ -77,29 +85,86 @@ def _files(evidence: Evidence) -> Iterator[_Evictable]:
             of = graph.versions.definition(used[name][0].version).id
             table = None if of is None else evidence.table(of)
             benefit = 0.0 if table is None else table.work.projections("hit") * _REMADE_SECONDS
-        yield _Evictable(name, True, files.size(name), benefit)
+        yield _File(name, files.size(name), benefit)
 
 
-def _trees(evidence: Evidence) -> Iterator[_Evictable]:
-    """Trees that are not data, with the bytes that no other tree needs."""
-    graph = evidence.graph
-    rows = graph.catalog.versions.materializations()[-_MOST_TREES:]
-    nearest = _nearest_trees(graph)
-    chunks: dict[Address, set[Address]] = {}
-    uses: Counter[Address] = Counter()
-    for row in rows:
-        version = graph.versions.require(row.version)
-        layout = version.definition if row.layout is None else row.layout
-        chunks[row.version] = set(Trees(graph.store, graph.versions.cache).walk(layout, row.root))
-        uses.update(chunks[row.version])
-    for row in rows:
-        version = graph.versions.require(row.version)
-        if not _is_evictable(graph, version, nearest):
-            continue
-        own = [address for address in chunks[row.version] if uses[address] == 1]
-        size = sum(len(graph.store.get(address)) for address in own)
-        if size:
-            yield _Evictable(version.address.hex(), False, size, _benefit(evidence, version))
+@dataclass(eq=False)
+class _Tree:
+    """A tree of a version, with the bytes that no other tree needs, and what it spares."""
+
+    version: Version
+    chunks: set[Address]
+    size_bytes: int = 0
+    benefit_seconds: float = 0.0
+
+
+class _Trees:
+    """Trees, some of which can be evicted; what is left weighs more, and spares more, then."""
+
+    def __init__(self, evidence: Evidence):
+        self._evidence, self._graph = evidence, evidence.graph
+        graph = evidence.graph
+        self._sizes: dict[Address, int] = {}
+        self._users: dict[Address, set[_Tree]] = {}
+        self._lines: dict[Address, list[_Tree]] = {}
+        every = []
+        for row in graph.catalog.versions.materializations()[-_MOST_TREES:]:
+            version = graph.versions.require(row.version)
+            layout = version.definition if row.layout is None else row.layout
+            walked = Trees(graph.store, graph.versions.cache).walk(layout, row.root)
+            every.append(_Tree(version, set(walked)))
+        for tree in sorted(every, key=lambda tree: tree.version.depth):
+            self._lines.setdefault(tree.version.origin, []).append(tree)
+            for address in tree.chunks:
+                self._users.setdefault(address, set()).add(tree)
+        for tree in every:
+            alone = (address for address in tree.chunks if len(self._users[address]) == 1)
+            tree.size_bytes = sum(map(self._size, alone))
+        nearest = _nearest_trees(graph)
+        self.evictable = [t for t in every if _is_evictable(graph, t.version, nearest)]
+        for tree in self.evictable:
+            tree.benefit_seconds = self._benefit(tree)
+
+    def _size(self, address: Address) -> int:
+        known = self._sizes.get(address)
+        if known is None:
+            known = self._sizes[address] = len(self._graph.store.get(address))
+        return known
+
+    def evict(self, tree: _Tree) -> None:
+        """Let a tree be gone: what only one other still needs is that one's now."""
+        self.evictable.remove(tree)
+        line = self._lines[tree.version.origin]
+        line.remove(tree)
+        for address in tree.chunks:
+            users = self._users[address]
+            users.discard(tree)
+            if len(users) == 1:
+                next(iter(users)).size_bytes += self._size(address)
+        for other in self.evictable:
+            if other.version.origin == tree.version.origin:
+                other.benefit_seconds = self._benefit(other)
+
+    def _benefit(self, tree: _Tree) -> float:
+        """The seconds that a tree spares those who read its table."""
+        version = tree.version
+        of = self._graph.versions.definition(version).id
+        table = None if of is None else self._evidence.table(of)
+        if table is None or not table.work.reads:
+            return 0.0
+        arranged = Arrangement(self._evidence.model, table, table.layout)
+        if version.base is None:
+            return table.work.reads * arranged.build_seconds
+        line = self._lines[version.origin]
+        place = line.index(tree)
+        before = line[place - 1].version if place else self._graph.versions.require(version.origin)
+        ends = line[place + 1].version.depth if place + 1 < len(line) else version.depth + 1
+        # Versions up to the next tree would be read from the one before, with a longer tail.
+        share = (ends - version.depth) / max(1, table.version.depth)
+        longer = version.changed - before.changed
+        each = arranged.touched(longer) * self._evidence.model.overlay(0.0)
+        each += longer * self._evidence.model.byte * sum(table.widths.values())
+        return table.work.reads_behind * min(1.0, share) * each
 
 
 def _nearest_trees(graph: Graph) -> set[Address]:
@@ -124,15 +189,3 @@ def _is_evictable(graph: Graph, version: Version, nearest: set[Address]) -> bool
     recipe = graph.versions.origin_recipe(version)
     is_index = isinstance(recipe, Derived) and recipe.kind in INDEX_KINDS
     return not is_index and version.address not in nearest
-
-
-def _benefit(evidence: Evidence, version: Version) -> float:
-    """The seconds that a tree spares those who read its table."""
-    of = evidence.graph.versions.definition(version).id
-    table = None if of is None else evidence.table(of)
-    if table is None or not table.work.reads:
-        return 0.0
-    each = Arrangement(evidence.model, table, table.layout).build_seconds
-    if version.base is None:
-        return table.work.reads * each
-    return min(1.0, table.work.versions_behind) * each

@@ -16,6 +16,8 @@ from livingdb.tables.layout import Layout
 
 __all__ = ["advise_leaf_size"]
 
+_MOST_BYTES = 2 << 20
+"""Larger leaves come near to being cut into pieces, which cost more than leaves."""
 _SIZES = (256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768)
 
 
@@ -35,7 +37,10 @@ def advise_leaf_size(evidence: Evidence) -> Iterator[Candidate]:
 def _others(table: ObservedTable) -> Iterator[Layout]:
     """Sizes that make another tree: leaves larger than the table are all alike."""
     now = table.layout
+    width = sum(table.widths.values())
     for size in _SIZES:
+        if size > now.target_rows and size * width > _MOST_BYTES:
+            break
         is_other = min(size, table.rows) != min(now.target_rows, table.rows)
         if is_other and size <= max(_SIZES[0], 2 * table.rows):
             yield replace(now, target_rows=size)

@@ -32,7 +32,7 @@ def _evaluated(table: ObservedTable) -> Candidate:
     times, computed = table.work.evaluations()
     through = sum(spent for _, spent in table.work.observed_seconds().values()) - computed
     reason = f"computed {times:,.0f} times to be read, which took {computed:.3g} s"
-    price = Price(computed / times, ROW_BYTES * (table.version.rows or 0))
+    price = Price(computed / times, ROW_BYTES * (table.version.rows or 1))
     gain = Gain(computed + through, through)
     return Candidate(Store(table.id, table.name, True), reason, gain, price, "nobody")
 

@@ -1,0 +1,31 @@
+"""`livingdb tune`: advice as a table, applied and undone by number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.telling import tell
+from tests.unit.maintenance.tuning.lab import ROWS, made, observe
+
+from livingdb.maintenance.tuning.actions.relayout import Relayout
+from livingdb.maintenance.tuning.gain import Gain
+
+
+def test_advice_is_told_applied_and_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Relayout, "measure", lambda self, evidence, seconds: Gain(1.0, 0.5))
+    path = tmp_path / "db"
+    with made(path) as db:
+        observe(db, {"read": {"whole": 100.0}, "rows": {"whole": 100.0 * ROWS}})
+    told = [line.strip() for line in tell("tune", db=path).out.splitlines() if line.strip()]
+    header, row, why = told[0], told[-2], told[-1]
+    assert header.split() == ["number", "state", "action", "predicted", "measured", "price"]
+    assert "advised  relayout t: leaves of 32,768 rows" in row
+    assert "1 s to 500 ms (-50 %)" in row
+    assert why.startswith("1: 100 reads of all rows, 20,000 each; leaves have 4,096 rows;")
+    (applied,) = tell("-o", "json", "tune", "--apply", db=path).json
+    assert (applied["number"], applied["state"], applied["measured_share"]) == (2, "applied", 0.5)
+    (undone,) = tell("-o", "json", "tune", "--undo", "2", db=path).json
+    assert (undone["state"], undone["outcome"]) == ("undone", "by hand")
+    assert tell("tune", "--undo", "2", db=path).code == 4
+    assert "nothing that was observed" in tell("tune", db=path).out
