@@ -162,7 +162,17 @@ CASES: dict[str, list[list[str]]] = {
 }  # fmt: skip
 SQUASHED = {"status", "check", "storage", "compact"}
 """These tell sizes, which follow the versions of libraries."""
-ELSEWHERE = {"backup", "restore", "export", "graph", "lineage", "demo", "bench", "completion"}
+ELSEWHERE = {
+    "backup",
+    "restore",
+    "export",
+    "graph",
+    "lineage",
+    "serve",
+    "demo",
+    "bench",
+    "completion",
+}
 
 
 def test_every_command_has_its_file() -> None:
