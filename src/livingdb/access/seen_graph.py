@@ -96,7 +96,13 @@ class SeenGraph(Graph):
         found = self._whole.record(address)
         edge = found.edge
         if not self._names_unseen(found):
-            return found
+            home = edge.details.get("definition", {}).get("home")
+            if not home or self._sees_id(home):
+                return found
+            # Where a view that is seen is known by its name is another branch.
+            definition = {**edge.details["definition"], "home": ""}
+            details = {**edge.details, "definition": definition}
+            return replace(found, edge=replace(edge, details=details))
         told = {name: edge.details[name] for name in _TOLD if name in edge.details}
         if not found.parents:
             told.pop("changes", None)
