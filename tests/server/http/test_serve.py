@@ -193,7 +193,11 @@ def test_nothing_is_left_of_who_goes_away(serve_shop: Callable[..., Served]) -> 
         ) as answer:
             next(answer.iter_raw(1000))
     assert client.get("/v1/about").status_code == 200
-    metrics = client.get("/metrics").text
+    for _ in range(1000):  # a server learns a little later that somebody went away
+        metrics = client.get("/metrics").text
+        if "livingdb_requests_running 1.0" in metrics:
+            break
+        time.sleep(0.01)
     assert "livingdb_requests_running 1.0" in metrics
 
 
