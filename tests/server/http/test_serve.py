@@ -249,3 +249,10 @@ def test_a_place_that_is_taken_is_told(served: Served, tmp_path: Path) -> None:
     settings = ServerSettings(port=0, certificate=str(broken), key=str(broken))
     with pytest.raises(livingdb.InvalidData, match="certificate"):
         Server(served.db, settings).start()
+
+
+def test_small_answers_are_sent_at_once(served: Served) -> None:
+    """A socket that is not known as TCP waits for its client before it sends the second part."""
+    listening = served.server._socket
+    assert listening is not None
+    assert listening.proto == socket.IPPROTO_TCP
