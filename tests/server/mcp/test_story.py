@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -137,7 +138,7 @@ def test_killed_in_the_middle_of_a_change(shop: Path, tmp_path: Path) -> None:
             await agent("change", statements=[CAPITALS], message="capitals")
             async with anyio.create_task_group() as both:
                 both.start_soon(_fall, agent, large)
-                await anyio.sleep(0.7)
+                await anyio.sleep(0.3)
                 os.kill(int(pid.read_text()), signal.SIGKILL)
 
     play(story)
@@ -156,7 +157,7 @@ def test_killed_in_the_middle_of_a_change(shop: Path, tmp_path: Path) -> None:
 
 
 async def _fall(agent, sql: str) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(MCPError):
+    with suppress(MCPError):  # it was killed before it could answer, or just after
         await agent("change", statements=[sql], message="large")
 
 
