@@ -88,10 +88,10 @@ def follow_names(
         try:
             after = planned_tables(followed, after)
         except LivingDBError as error:
-            is_done = change.identity in known or isinstance(error, NothingToChange)
-            if not is_done and not _stays_done(made, after):
+            is_made = change.identity in known or _is_made_there(made, after)
+            if not is_made and not isinstance(error, NothingToChange):
                 raise
-            followed = NoChange(json.dumps(wanted.to_json())).with_id(change.id)
+            followed = NoChange(json.dumps(wanted.to_json()), not is_made).with_id(change.id)
         found.append(followed)
         before = made.after
     return found
@@ -99,7 +99,7 @@ def follow_names(
 
 def _wanted(change: SchemaChange, before: Schemas, after: Schemas) -> SchemaChange:
     """A change by the names of another schema; one of which nothing was left, as it was."""
-    known = _stands_for(change)
+    known = change.restored() if isinstance(change, NoChange) else None
     if known is None:
         return _named(change, before, after)
     try:
@@ -108,25 +108,12 @@ def _wanted(change: SchemaChange, before: Schemas, after: Schemas) -> SchemaChan
         return known
 
 
-def _stands_for(change: SchemaChange) -> SchemaChange | None:
-    """The change of which nothing was left."""
-    return change.restored() if isinstance(change, NoChange) else None
-
-
-def _stays_done(made: MadeChange, after: Schemas) -> bool:
-    """Whether a change that cannot be made has been made there.
-
-    One of which nothing was left since tables had the names, order or defaults that it asks for
-    has not: it speaks of what is gone.
-    """
-    known = _stands_for(made.change)
-    if known is None:
-        return unified_ids(made, after, {}) is not None
-    try:
-        planned_tables(_with_all_columns(known, made.before), made.before)
-    except LivingDBError as error:
-        return not isinstance(error, NothingToChange)
-    return False
+def _is_made_there(made: MadeChange, after: Schemas) -> bool:
+    """Whether a change has been made there, or one that makes the same."""
+    change = made.change
+    if isinstance(change, NoChange):
+        return not change.is_asked
+    return unified_ids(made, after, {}) is not None
 
 
 def follow_change(change: SchemaChange, before: Schemas, after: Schemas) -> SchemaChange:
