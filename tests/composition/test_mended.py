@@ -70,6 +70,7 @@ from tests.composition.view_operations import (
 
 REORDER = ReorderColumns("orders", ("note", "amount", "id", "city"))
 DEFAULT = SetDefault("orders", "amount", 7)
+DETACHING = ("here", "", "none", "detach")
 
 MENDED = {
     "reorder_and_defaults_under_everything": Program(
@@ -492,6 +493,40 @@ MENDED = {
                 "forward",
             ),
             Evolve("main", (HideTwins("items", "size", "one"),)),
+        ]
+    ),
+    "order_of_columns_that_went_before_their_table": Program(
+        [
+            TransformClone("main", "m", (REORDER,), "immediate"),
+            Evolve(
+                "main", tuple(DropColumn("orders", name) for name in ("note", "city", "amount"))
+            ),
+            Evolve("main", (DropTable("orders"),), *DETACHING),
+        ]
+    ),
+    "default_of_a_column_that_had_it_and_went": Program(
+        [
+            TransformClone("main", "m", (DEFAULT,), "immediate"),
+            Evolve("main", (DEFAULT,)),
+            Evolve("main", (DropColumn("orders", "amount"),), *DETACHING),
+        ]
+    ),
+    "names_that_a_source_had_for_a_while": Program(
+        [
+            TransformClone("main", "m", (RenameColumn("orders", "note", "memo"),), "immediate"),
+            TransformClone("main", "n", (RenameTable("orders", "sales"),), "immediate"),
+            Evolve(
+                "main", (RenameColumn("orders", "note", "memo"), RenameTable("orders", "sales"))
+            ),
+            Evolve("main", (RenameColumn("sales", "memo", "text"), RenameTable("sales", "sold"))),
+            Evolve("main", (DropTable("sold"),), *DETACHING),
+        ]
+    ),
+    "order_that_a_source_had_under_another_name": Program(
+        [
+            TransformClone("main", "m", (REORDER,), "immediate"),
+            Evolve("main", (REORDER, RenameTable("orders", "sales"))),
+            Evolve("main", (ReorderColumns("sales", ("id", "amount", "note", "city")),)),
         ]
     ),
     "compact_after_redefine": Program(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from livingdb.errors import LivingDBError
 from livingdb.evolution.changes.no_change import NoChange
+from livingdb.evolution.changes.reorder_columns import ReorderColumns
 from livingdb.evolution.changes.several_changes import SeveralChanges
 from livingdb.evolution.schema_change import NothingToChange, SchemaChange, Schemas
 from livingdb.evolution.schema_elements import MadeChange, planned_tables, unified_ids
@@ -82,40 +82,52 @@ def follow_names(
     """
     found: list[SchemaChange] = []
     for change in changes:
-        followed = _restored(change, after) or follow_change(change, before, after)
+        wanted = _wanted(change, before, after)
+        followed = _with_all_columns(wanted, after)
         made = MadeChange(change, before, planned_tables(change, before))
         try:
             after = planned_tables(followed, after)
         except LivingDBError as error:
-            is_done = change.identity in known or isinstance(error, NothingToChange)
-            if not is_done and unified_ids(made, after, {}) is None:
+            is_made = change.identity in known or _is_made_there(made, after)
+            if not is_made and not isinstance(error, NothingToChange):
                 raise
-            followed = NoChange(json.dumps(change.to_json())).with_id(change.id)
+            followed = NoChange(json.dumps(wanted.to_json()), not is_made).with_id(change.id)
         found.append(followed)
         before = made.after
     return found
 
 
-def _restored(change: SchemaChange, tables: Schemas) -> SchemaChange | None:
-    """A change of which nothing was left, where it changes something again."""
+def _wanted(change: SchemaChange, before: Schemas, after: Schemas) -> SchemaChange:
+    """A change by the names of another schema; one of which nothing was left, as it was."""
     known = change.restored() if isinstance(change, NoChange) else None
-    if known is not None:
-        with suppress(LivingDBError):
-            planned_tables(known, tables)
-            return known
-    return None
+    if known is None:
+        return _named(change, before, after)
+    try:
+        return _named(known, before, after)
+    except LivingDBError:  # what it speaks of is gone, since what it does was done
+        return known
+
+
+def _is_made_there(made: MadeChange, after: Schemas) -> bool:
+    """Whether a change has been made there, or one that makes the same."""
+    change = made.change
+    if isinstance(change, NoChange):
+        return not change.is_asked
+    return unified_ids(made, after, {}) is not None
 
 
 def follow_change(change: SchemaChange, before: Schemas, after: Schemas) -> SchemaChange:
     """A change of one schema by the names of another."""
+    return _with_all_columns(_named(change, before, after), after)
+
+
+def _named(change: SchemaChange, before: Schemas, after: Schemas) -> SchemaChange:
     if isinstance(change, SeveralChanges):
         return change.with_parts(follow_names(change.parts, before, after))
     followed = _with_names(change, before, after, _names_of_tables(before, after))
     if type(change).__name__ == "DropUnique":
         return _by_columns(change, followed, before, after)
-    if type(change).__name__ != "ReorderColumns":
-        return followed
-    return _with_all_columns(followed, after)
+    return followed
 
 
 def _by_columns(change: Any, followed: Any, before: Schemas, after: Schemas) -> SchemaChange:
@@ -129,10 +141,10 @@ def _by_columns(change: Any, followed: Any, before: Schemas, after: Schemas) -> 
     return made
 
 
-def _with_all_columns(change: Any, tables: Schemas) -> SchemaChange:
+def _with_all_columns(change: SchemaChange, tables: Schemas) -> SchemaChange:
     """An order of columns without those that are gone, and with those that came at its end."""
-    if change.table not in tables:
-        return change  # type: ignore[no-any-return]
+    if not isinstance(change, ReorderColumns) or change.table not in tables:
+        return change
     names = [column.name for column in tables[change.table].schema.visible_columns]
     known = [name for name in change.columns if name in names]
     columns = (*known, *(name for name in names if name not in known))

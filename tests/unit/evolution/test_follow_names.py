@@ -25,6 +25,7 @@ from livingdb.evolution import (
     SplitColumn,
     SplitTable,
 )
+from livingdb.evolution.changes.no_change import NoChange
 from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.plan import definitions_of
 from livingdb.evolution.schema_change import SchemaChange
@@ -136,6 +137,34 @@ def test_it_stays_the_same_change(schemas: tuple[dict[str, Definition], ...]) ->
     change = MaskColumn("orders", "note").with_id("1" * 32)
     (followed,) = follow_names([change], *schemas)
     assert followed.id == change.id
+
+
+def test_what_nothing_is_left_of_follows_and_breaks_with_its_table(
+    schemas: tuple[dict[str, Definition], ...],
+) -> None:
+    before, after = schemas
+    change = RenameTable("orders", "sales").with_id("1" * 32)
+    (nothing,) = follow_names([change], before, after)
+    assert (type(nothing), nothing.id) == (NoChange, change.id)
+    assert follow_names([nothing], after, {**after, "sold": after["lines"]}) == [nothing]
+    renamed = {"sold": after["sales"], "lines": after["lines"]}
+    assert follow_names([nothing], after, renamed) == [RenameTable("sold", "sales")]
+    assert follow_names([nothing], after, before) == [change]
+    with pytest.raises(livingdb.LivingDBError, match="there is no table 'sales' to change"):
+        follow_names([nothing], after, {"lines": after["lines"]})
+    kept = SchemaChange.from_json(nothing.to_json())
+    assert kept == nothing
+
+
+def test_what_was_made_there_goes_on_without_its_table(
+    schemas: tuple[dict[str, Definition], ...],
+) -> None:
+    before, after = schemas
+    change = RenameTable("orders", "sales").with_id("1" * 32)
+    (nothing,) = follow_names([change], before, after, {change.identity})
+    (still,) = follow_names([nothing], after, after)
+    assert follow_names([still], after, {"lines": after["lines"]}) == [still]
+    assert "is_asked" not in still.to_json()
 
 
 def test_what_was_written_comes_back_with_the_names(
