@@ -72,6 +72,7 @@ from tests.composition.view_operations import (
 
 REORDER = ReorderColumns("orders", ("note", "amount", "id", "city"))
 DEFAULT = SetDefault("orders", "amount", 7)
+BY_AMOUNT = NormalizeBy("returns", "note", "orders", "amount")
 
 MENDED = {
     "reorder_and_defaults_under_everything": Program(
@@ -499,13 +500,18 @@ MENDED = {
     "reattach_where_rows_say_otherwise_of_a_lookup_row": Program(
         [
             SqlUpdate("main", "returns", "amount", 0, 0),
+            Evolve("main", (BY_AMOUNT,), "to", "new", "forward"),
             TransformClone(
-                "main", "m", (NormalizeBy("returns", "note", "orders", "amount"),), "immediate"
+                "main", "m", (MaskColumn("items", "size", "hash"), BY_AMOUNT), "immediate"
             ),
             SqlUpdate("main", "returns", "note", "a", 0),
+            Reattach("new", "fail"),
             Reattach("m", "fail"),
             SqlUpdate("main", "returns", "note", "b", 0),
+            Write("new", (("update", "orders", ((("id", 0), ("note", "c")),)),)),
             Write("m", (("update", "orders", ((("id", 0), ("note", "c")),)),)),
+            Reattach("m", "fail"),
+            Reattach("new", "ours"),
             Reattach("m", "ours"),
             Write("main", (("delete", "returns", ((1,),)),)),
         ]
