@@ -799,6 +799,10 @@ class JoinTables(Change):
                 raise ValueError("a key that refers to another table")
         if self.into in made or left.key_names != right.key_names:
             raise ValueError("other keys")
+        if [left.column(one).type for one in left.key] != [
+            right.column(one).type for one in right.key
+        ]:
+            raise ValueError("keys of other types")
         if set(left.names) & set(right.names) != set(left.key_names):
             raise ValueError("names twice")
         columns = (*left.columns, *(c for c in right.columns if c.id not in right.key))

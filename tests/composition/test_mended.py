@@ -11,6 +11,7 @@ from tests.composition.graph_operations import (
     Revert,
     TimeTravel,
 )
+from tests.composition.lookup_model import NormalizeBy
 from tests.composition.machine import Program, run
 from tests.composition.pieces import (
     ADD,
@@ -32,7 +33,7 @@ from tests.composition.pieces import (
     VIEW,
 )
 from tests.composition.queries import Query
-from tests.composition.row_operations import Write
+from tests.composition.row_operations import SqlUpdate, Write
 from tests.composition.schema_model import (
     AddColumn,
     AddConstraint,
@@ -51,6 +52,7 @@ from tests.composition.schema_model import (
     RenameTable,
     ReorderColumns,
     RetypeColumn,
+    RetypeKey,
     SetDefault,
     SplitColumn,
     SplitTable,
@@ -71,6 +73,7 @@ from tests.composition.view_operations import (
 REORDER = ReorderColumns("orders", ("note", "amount", "id", "city"))
 DEFAULT = SetDefault("orders", "amount", 7)
 DETACHING = ("here", "", "none", "detach")
+BY_AMOUNT = NormalizeBy("returns", "note", "orders", "amount")
 
 MENDED = {
     "reorder_and_defaults_under_everything": Program(
@@ -527,6 +530,47 @@ MENDED = {
             TransformClone("main", "m", (REORDER,), "immediate"),
             Evolve("main", (REORDER, RenameTable("orders", "sales"))),
             Evolve("main", (ReorderColumns("sales", ("id", "amount", "note", "city")),)),
+        ]
+    ),
+    "reattach_where_rows_say_otherwise_of_a_lookup_row": Program(
+        [
+            SqlUpdate("main", "returns", "amount", 0, 0),
+            Evolve("main", (BY_AMOUNT,), "to", "new", "forward"),
+            TransformClone(
+                "main", "m", (MaskColumn("items", "size", "hash"), BY_AMOUNT), "immediate"
+            ),
+            SqlUpdate("main", "returns", "note", "a", 0),
+            Reattach("new", "fail"),
+            Reattach("m", "fail"),
+            SqlUpdate("main", "returns", "note", "b", 0),
+            Write("new", (("update", "orders", ((("id", 0), ("note", "c")),)),)),
+            Write("m", (("update", "orders", ((("id", 0), ("note", "c")),)),)),
+            Reattach("m", "fail"),
+            Reattach("new", "ours"),
+            Reattach("m", "ours"),
+            Write("main", (("delete", "returns", ((1,),)),)),
+        ]
+    ),
+    "merge_of_another_type_for_a_key_that_a_clone_joins_by": Program(
+        [
+            Evolve("main", (RetypeKey("orders", "id", "string"),), "to", "new", "both"),
+            Clone("main", "dev"),
+            TransformClone("dev", "m", (JoinTables("orders", "items", "whole"),), "deferred"),
+            Merge("new", "dev", "ours"),
+        ]
+    ),
+    "merge_of_a_check_that_stopped_a_clone": Program(
+        [
+            Evolve(
+                "main",
+                (AddConstraint("orders", "city", None, "there", False),),
+                "to",
+                "new",
+                "forward",
+            ),
+            Write("main", (("insert", "orders", ((("city", None), ("id", 7)),)),)),
+            Merge("new", "main", "theirs"),
+            Write("main", (("update", "items", ((("id", 3), ("order_id", 4)),)),)),
         ]
     ),
     "compact_after_redefine": Program(

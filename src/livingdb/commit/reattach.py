@@ -21,7 +21,7 @@ from livingdb.commit.judge_carried import JudgedChange, judge_carried
 from livingdb.commit.pair_chain import pair_chain
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import BranchChange, Proposal, Tables, have_same_schemas
-from livingdb.errors import RuleViolation
+from livingdb.errors import InvalidData, RuleViolation
 from livingdb.evolution.follow_names import follow_names
 from livingdb.evolution.plan import definitions_of, new_tables, plan_changes
 from livingdb.evolution.schema_change import SchemaChange
@@ -69,7 +69,7 @@ def rejoin(
 
     def propose(attempt: Attempt) -> Proposal:
         work = _Rejoin(pipeline, stages, by, attempt.staging, on_conflict)
-        work.carry_forward()
+        work.carry_forward(makes_anew=not guarded)
         work.merge_target(on_conflict)
         if direction == "both":
             work.carry_back()
@@ -116,21 +116,39 @@ class _Rejoin:
         self._new_versions += [version for version in made.values() if version is not None]
         return overlay_tables(tables, made)
 
-    def carry_forward(self) -> None:
-        """What the first branch did, on all others."""
+    def carry_forward(self, makes_anew: bool) -> None:
+        """What the first branch did, on all others.
+
+        `makes_anew`: what only follows is made of its source as it is where it cannot be carried.
+        """
         first = self._inner[0]
         first.after = first.now
         before = first
         for link, place in zip(self._inner_links, self._inner[1:], strict=True):
-            if link.row.direction != "forward" or have_same_schemas(before.base, before.after):
-                step = before.change(before.base, before.after)
-                place.after = self._push_change(step, link, self._is_right, place.base)
-            else:
+            is_forward = link.row.direction == "forward"
+            if is_forward and not have_same_schemas(before.base, before.after):
                 place.after = self._plan_anew(link.row, before)
+            else:
+                place.after = self._carry(link, before, place, makes_anew and is_forward)
             before = place
 
+    def _carry(
+        self, link: ChainLink, source: ChainPlace, place: ChainPlace, makes_anew: bool
+    ) -> Tables:
+        """What a place did, on the next one; what is refused there, of all its rows if asked for.
+
+        A row that the next one keeps by its key may stand against what its source says by now.
+        """
+        step = source.change(source.base, source.after)
+        try:
+            return self._push_change(step, link, self._is_right, place.base)
+        except InvalidData:
+            if not makes_anew:
+                raise
+            return self._plan_anew(link.row, source)
+
     def _plan_anew(self, sync: SyncRow, source: ChainPlace) -> Tables:
-        """The far side of a one-way sync whose source has another schema since it stopped."""
+        """The far side of a one-way sync, of all that its source shows."""
         graph = self._graph
         before, after = (definitions_of(graph, t) for t in (source.base, source.after))
         changes = follow_names([SchemaChange.from_json(sync.spec["change"])], before, after)

@@ -134,7 +134,10 @@ def _current_view(graph: Graph, sync: SyncRow, target: BranchRow) -> View:
 def derived_tables_now(
     pipeline: Pipeline, sync: SyncRow, made_last: SnapshotRow, engine: str | None
 ) -> Iterator[Mapping[str, Version]]:
-    """The tables of a derived object as they would be now; they are gone afterwards."""
+    """The tables of a derived object as they would be now; they are gone afterwards.
+
+    Those of a clone are made of all rows, as they will be where somebody wrote to it.
+    """
     graph, trust = pipeline.graph, pipeline.trust
     view = View.from_json(sync.spec)
     at, _ = source_heads(graph, view)
@@ -143,7 +146,7 @@ def derived_tables_now(
     answers = answers_for(view, engine, sync.frequency == "immediate", trust)
     with graph.stage() as staging:
         before = source_positions(graph, made_last)
-        request = RefreshRequest(view, read, held, at, trust, before=before)
+        request = RefreshRequest(view, read, held, at, trust, view.what == "clone", before)
         result = derive_version(graph, request, answers, staging)
         tables = {**held, **result.tables}
         yield {name: version for name, version in tables.items() if version is not None}

@@ -425,6 +425,26 @@ def test_rows_that_do_not_fit_a_key_are_named(lands: Branch) -> None:
             lands.evolve(Normalize("sales", ["name"], "lands", by=by))
 
 
+def test_a_branch_that_follows_is_made_anew_when_reattached(db: Database, lands: Branch) -> None:
+    change = Normalize("sales", ["name"], "lands", by="land")
+    lands.evolve(change, to="next", sync="forward")
+    new = db.branch("next")
+    held = rows(new, "lands", "code", "name")
+    lands.update("sales", [{"id": 2, "name": "Sverige"}])
+    lands.insert("sales", [{"id": 7, "land": "SE", "name": "Sweden"}])
+    assert db.sync("main/next").state == "detached"
+    with pytest.raises(InvalidData, match="rows with one 'land' have different values of name"):
+        db.sync("main/next").reattach()
+    assert rows(new, "lands", "code", "name") == held
+    lands.delete("sales", [7])
+    db.sync("main/next").reattach()
+    assert db.sync("main/next").state == "active"
+    assert rows(new, "lands", "code", "name") == [("NO", "Norway"), ("SE", "Sverige")]
+    lands.insert("sales", [{"id": 8, "land": "DK", "name": "Denmark"}])
+    assert rows(new, "lands", "code") == ["DK", "NO", "SE"]
+    assert is_sound(db)
+
+
 # --- decompose ------------------------------------------------------------------------------------
 
 
