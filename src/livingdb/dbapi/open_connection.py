@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
@@ -103,13 +103,13 @@ def connect(
         raise
 
 
-def _refuse(given: dict[str, object], why: str) -> None:
+def _refuse(given: Mapping[str, object], why: str) -> None:
     for name, value in given.items():
         if value is not None and value is not False and value != ():
             raise InterfaceError(f"{name} {why}")
 
 
-def _connect_to_server(url: str, given: dict[str, object]) -> Connection:
+def _connect_to_server(url: str, given: Mapping[str, object]) -> Connection:
     from livingdb.dbapi.server_session import ServerSession
 
     address, said = parse_server_url(url, given)
