@@ -60,6 +60,12 @@ class SqlSession:
         chosen = self.database.branch(branch or self.branch.name)
         return {name: chosen.table(name).rows.schema for name in chosen.tables()}
 
+    def table_schema(self, table: str) -> TableSchema:
+        """What a table holds, as the transaction sees it; `NotFound` if there is none."""
+        if self._open is not None:
+            return self._open.work.schema(table)
+        return self.branch.table(table).rows.schema
+
     def begin(self, isolation: str = "snapshot", message: str = "") -> Transaction:
         """Open a transaction on the branch."""
         if self._open is not None:

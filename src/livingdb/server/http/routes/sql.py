@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from livingdb.errors import InvalidData
-from livingdb.server.http.answers import ARROW, read_arrow, rows_answer, rows_responses
+from livingdb.server.http.answers import rows_answer, rows_responses
 from livingdb.server.http.context import (
     Asking,
     Context,
@@ -21,9 +21,9 @@ from livingdb.server.http.context import (
     TableName,
     branch_of,
 )
-from livingdb.server.http.failures import Refusal
 from livingdb.server.http.json_values import column_value
 from livingdb.server.http.models import Answer, Asked, Done, RowsAnswer
+from livingdb.server.http.row_writes import ROWS_BODY, read_rows_body, rows_kind
 
 if TYPE_CHECKING:
     from livingdb.database.sql_session import SqlSession
@@ -159,12 +159,7 @@ def run_in_session(
     operation_id="insert_in_session",
     summary="Insert rows in a session",
     response_model=Inserted,
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {ARROW: {"schema": {"type": "string", "format": "binary"}}},
-        }
-    },
+    openapi_extra=ROWS_BODY,
 )
 async def insert_in_session(
     session: SessionId,
@@ -174,14 +169,14 @@ async def insert_in_session(
     asking: Asking,
     table: TableName,
 ) -> Inserted:
-    """Insert many rows, given as Arrow, in the transaction that is open or in one of their own."""
+    """Insert many rows, in the transaction that is open or in one of their own."""
     body = await request.body()
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != ARROW:
-        raise Refusal(415, "unsupported_media_type", f"rows come as {ARROW}")
+    kind = rows_kind(request.headers.get("content-type", ""))
 
     def insert() -> Inserted:
         with server.sessions.use(session, asking.name) as used:
-            changed = used.insert(table, read_arrow(body))
+            rows = read_rows_body(body, kind, lambda: used.table_schema(table).arrow)
+            changed = used.insert(table, rows)
             response.headers.update(_state_headers(used))
         return Inserted(changed=changed)
 
@@ -205,7 +200,7 @@ def list_session_tables(
     """What the tables hold that a session sees, also those of its transaction."""
     with server.sessions.use(session, asking.name) as used:
         found = used.table_schemas(branch)
-    told = {n: one.to_json() for n, one in found.items() if table in (None, n)}
+    told = {name: one.to_json() for name, one in found.items() if table in (None, name)}
     return SessionTables(tables=told)
 
 
