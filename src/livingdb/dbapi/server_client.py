@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import selectors
 import socket
+import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -50,6 +51,7 @@ class ServerClient:
 
     def __init__(self, address: ServerAddress) -> None:
         self._address = address
+        self._encryption = _encryption(address)
         self._http: HTTPConnection | None = None
 
     def ask(
@@ -104,12 +106,9 @@ class ServerClient:
 
     def _new_connection(self) -> HTTPConnection:
         host, port = self._address.host, self._address.port
-        if not self._address.has_tls:
+        if self._encryption is None:
             return HTTPConnection(host, port, timeout=_CONNECT_SECONDS)
-        import ssl
-
-        context = ssl.create_default_context(cafile=self._address.certificate)
-        return HTTPSConnection(host, port, timeout=_CONNECT_SECONDS, context=context)
+        return HTTPSConnection(host, port, timeout=_CONNECT_SECONDS, context=self._encryption)
 
     def _check_kind(self, answer: Answer, wants_arrow: bool) -> None:
         kind = answer.headers.get("content-type", "").partition(";")[0].strip()
@@ -135,6 +134,18 @@ class ServerClient:
             f"at {self._address} is no server of LivingDB: {said}; is it the port of HTTP, and "
             "is TLS as the server has it?"
         )
+
+
+def _encryption(address: ServerAddress) -> ssl.SSLContext | None:
+    """How connections are encrypted, by whom the server has to be vouched for; None: not at all."""
+    if not address.has_tls:
+        return None
+    try:
+        return ssl.create_default_context(cafile=address.certificate)
+    except OSError as error:
+        raise errors.InvalidData(
+            f"the certificate {address.certificate} cannot be used: {error}"
+        ) from None
 
 
 def _kinds(kind: type[errors.LivingDBError]) -> Iterator[type[errors.LivingDBError]]:

@@ -217,7 +217,8 @@ def _listen(host: str, port: int) -> socket.socket:
     """A socket on an address; an error says why there is none."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        made = socket.socket(family, socket.SOCK_STREAM)
+        # Only where the protocol is named does asyncio send small parts of answers at once.
+        made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((host, port))
         made.set_inheritable(False)
