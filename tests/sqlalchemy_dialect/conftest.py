@@ -10,6 +10,8 @@ from sqlalchemy import Engine, create_engine
 
 import livingdb
 import livingdb.sqlalchemy_dialect
+from livingdb.server.serve import Server
+from livingdb.server.settings import ServerSettings
 
 
 @pytest.fixture
@@ -20,7 +22,18 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def engine(path: Path) -> Iterator[Engine]:
-    made = create_engine(f"livingdb:///{path}")
+def server(path: Path) -> Iterator[Server]:
+    """A server of the database."""
+    with livingdb.open(path) as db, Server(db, ServerSettings(port=0, upkeep=False)) as made:
+        yield made
+
+
+@pytest.fixture(params=["files", "server"])
+def engine(path: Path, request: pytest.FixtureRequest) -> Iterator[Engine]:
+    if request.param == "files":
+        made = create_engine(f"livingdb:///{path}")
+    else:
+        server = request.getfixturevalue("server")
+        made = create_engine(f"livingdb://127.0.0.1:{server.port}/?token={server.run_token}")
     yield made
     made.dispose()

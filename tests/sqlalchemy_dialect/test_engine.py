@@ -45,7 +45,8 @@ def test_urls(path, monkeypatch):
         ("livingdb:///shop.ldb?zzz=1", "there are branch, autocommit"),
         ("livingdb:///shop.ldb?read_only=perhaps", "true or false"),
         ("livingdb:///shop.ldb?branch=a&branch=b", "2 times"),
-        ("livingdb://host/shop.ldb", "not at a host"),
+        ("livingdb://host/shop.ldb", "serves one database"),
+        ("livingdb+https:///shop.ldb", "names no host"),
         ("livingdb://", "names no database"),
     ],
 )

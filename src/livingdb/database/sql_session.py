@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     from livingdb.database.transaction import Transaction
     from livingdb.sql.parameters import Parameters
     from livingdb.sql.query_plan import QueryPlan
+    from livingdb.tables.schema import TableSchema
 
 __all__ = ["SqlSession"]
+
+Answer = TypeVar("Answer")
 
 
 class SqlSession:
@@ -42,6 +46,25 @@ class SqlSession:
     def transaction(self) -> Transaction | None:
         """The transaction that is open."""
         return self._open
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether a transaction is open that has written something."""
+        return self._open is not None and not self._open.work.is_empty
+
+    def table_schemas(self, branch: str | None = None) -> dict[str, TableSchema]:
+        """What the tables of a branch hold, by name; of its own, what the transaction sees."""
+        if self._open is not None and branch in (None, self.branch.name):
+            work = self._open.work
+            return {name: work.schema(name) for name in self._open.tables()}
+        chosen = self.database.branch(branch or self.branch.name)
+        return {name: chosen.table(name).rows.schema for name in chosen.tables()}
+
+    def table_schema(self, table: str) -> TableSchema:
+        """What a table holds, as the transaction sees it; `NotFound` if there is none."""
+        if self._open is not None:
+            return self._open.work.schema(table)
+        return self.branch.table(table).rows.schema
 
     def begin(self, isolation: str = "snapshot", message: str = "") -> Transaction:
         """Open a transaction on the branch."""
@@ -67,6 +90,19 @@ class SqlSession:
     def plan(self, text: str, parameters: Parameters = None) -> QueryPlan | None:
         """A query over what there is now, to be computed later; None if it is no query."""
         return (self._open or self.branch).plan(text, parameters)
+
+    def write(self, message: str, act: Callable[[Transaction], Answer]) -> Answer:
+        """Do something with the transaction that is open, or else with one of its own."""
+        if self._open is not None:
+            return act(self._open)
+        with self.branch.transaction(message) as transaction:
+            return act(transaction)
+
+    def insert(self, table: str, data: object) -> int:
+        """Insert many rows in one go; how many they are."""
+        return self.write(
+            f"INSERT INTO {table}", lambda transaction: transaction.insert(table, data)
+        )
 
     def close(self) -> None:
         """Let go of what was not committed."""

@@ -7,11 +7,13 @@
         cursor.execute("SELECT id, amount FROM orders WHERE city = ?", ["Oslo"])
         cursor.fetchall()
 
+`livingdb://host:8765/?branch=main`, with a token, is a database at a server.
+
 A connection works on one branch.  Statements that follow each other are one transaction until
 `commit`, unless the connection is in `autocommit` mode.
 """
 
-from livingdb.dbapi.connection import Connection, connect
+from livingdb.dbapi.connection import Connection
 from livingdb.dbapi.cursor import Cursor
 from livingdb.dbapi.errors import (
     DatabaseError,
@@ -25,6 +27,7 @@ from livingdb.dbapi.errors import (
     ProgrammingError,
     Warning,
 )
+from livingdb.dbapi.open_connection import connect
 from livingdb.dbapi.types import (
     BINARY,
     DATETIME,

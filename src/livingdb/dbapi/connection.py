@@ -2,76 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from threading import RLock
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 from livingdb.dbapi import errors
 from livingdb.dbapi.errors import InterfaceError, translated_errors
-from livingdb.errors import ReadOnlyBranch, RuleViolation
+from livingdb.errors import ReadOnlyBranch
 
 if TYPE_CHECKING:
-    from livingdb.database.database import Database
-    from livingdb.database.sql_session import SqlSession
-    from livingdb.database.transaction import Transaction
     from livingdb.dbapi.cursor import Cursor
+    from livingdb.dbapi.session import Session
     from livingdb.sql.parameters import Parameters
-    from livingdb.sql.query_plan import QueryPlan
     from livingdb.sql.result import Result
     from livingdb.tables.schema import TableSchema
 
-__all__ = ["Connection", "connect"]
-
-Answer = TypeVar("Answer")
+__all__ = ["Connection", "check_isolation"]
 
 _ISOLATIONS = ("snapshot", "serializable")
-
-
-def connect(
-    database: str | Path | Database,
-    *,
-    branch: str | None = None,
-    autocommit: bool = False,
-    isolation: str = "snapshot",
-    author: str | None = None,
-    trust: Sequence[str] = (),
-    engine: str | None = None,
-    read_only: bool = False,
-) -> Connection:
-    """Connect to a branch of a database: its path or URL, or one that is open.
-
-    Without `branch` it is the default branch.  `isolation` is that of its transactions, "snapshot"
-    or "serializable".  A database that was open stays open when the connection is closed.
-    """
-    from livingdb.database.database import Database
-    from livingdb.database.open_database import open_database
-
-    _checked_isolation(isolation)
-    if isinstance(database, Database):
-        if author is not None or trust or engine is not None or read_only:
-            raise InterfaceError(
-                "author, trust, engine and read_only are told when a database is opened: this "
-                "one is open already"
-            )
-        return Connection(database, branch, autocommit, isolation, is_owner=False)
-    with translated_errors():
-        opened = open_database(
-            database, author=author, trust=trust, engine=engine, read_only=read_only
-        )
-    try:
-        return Connection(opened, branch, autocommit, isolation, is_owner=True)
-    except BaseException:
-        opened.close()
-        raise
-
-
-def _checked_isolation(value: str) -> str:
-    if value not in _ISOLATIONS:
-        raise InterfaceError(f"isolation {value!r}: choose 'snapshot' or 'serializable'")
-    return value
 
 
 class Connection:
@@ -94,38 +44,18 @@ class Connection:
     ProgrammingError = errors.ProgrammingError
     NotSupportedError = errors.NotSupportedError
 
-    def __init__(
-        self,
-        database: Database,
-        branch: str | None,
-        autocommit: bool,
-        isolation: str,
-        is_owner: bool,
-    ) -> None:
-        from livingdb.database.sql_session import SqlSession
-
-        self._database: Database | None = database
-        self._is_owner = is_owner
-        self._isolation = isolation
+    def __init__(self, session: Session, autocommit: bool, isolation: str) -> None:
+        self._session: Session | None = session
+        self._isolation = check_isolation(isolation)
         self._autocommit = autocommit
         self._turn = RLock()
-        with translated_errors():
-            chosen = database.default_branch if branch is None else database.branch(branch)
-            self._session = SqlSession(database, chosen)
 
     # --- what it is --------------------------------------------------------------------------
 
     @property
-    def database(self) -> Database:
-        """The database."""
-        if self._database is None:
-            raise InterfaceError("the connection is closed")
-        return self._database
-
-    @property
     def branch(self) -> str:
         """The branch that statements work on; USE BRANCH chooses another."""
-        return self._open_session.branch.name
+        return self._open_session.branch_name
 
     @property
     def in_transaction(self) -> bool:
@@ -135,8 +65,7 @@ class Connection:
     @property
     def has_changes(self) -> bool:
         """Whether a transaction is open that has written something."""
-        opened = self._open_session.transaction
-        return opened is not None and not opened.work.is_empty
+        return self._open_session.has_changes
 
     @property
     def autocommit(self) -> bool:
@@ -160,22 +89,41 @@ class Connection:
         with self._turn:
             if self._open_session.is_open:
                 raise InterfaceError("isolation is chosen before a transaction begins")
-            self._isolation = _checked_isolation(value)
+            self._isolation = check_isolation(value)
 
     @property
-    def _open_session(self) -> SqlSession:
-        if self._database is None:
+    def _open_session(self) -> Session:
+        if self._session is None:
             raise InterfaceError("the connection is closed")
         return self._session
+
+    def check_open(self) -> None:
+        """`InterfaceError` if it is closed."""
+        self._open_session  # noqa: B018 (refuses if it is closed)
+
+    # --- what there is -----------------------------------------------------------------------
+
+    def branches(self) -> list[str]:
+        """The names of the branches."""
+        with self._turn, translated_errors():
+            return self._open_session.branches()
 
     def table_schemas(self, branch: str | None = None) -> dict[str, TableSchema]:
         """What the tables of a branch hold, by name; of its own, what the transaction sees."""
         with self._turn, translated_errors():
-            opened = self._open_session.transaction
-            if opened is not None and branch in (None, self.branch):
-                return {name: opened.work.schema(name) for name in opened.tables()}
-            chosen = self.database.branch(branch or self.branch)
-            return {name: chosen.table(name).rows.schema for name in chosen.tables()}
+            return self._open_session.table_schemas(branch)
+
+    def indexes(self, table: str, branch: str | None = None) -> Mapping[str, Sequence[str]]:
+        """The indexes of a table, as it is at the head of a branch: names and columns."""
+        with self._turn, translated_errors():
+            return self._open_session.indexes(table, branch)
+
+    def query(self, text: str, branch: str | None = None) -> Result:
+        """The answer of a branch; of its own, what the transaction sees."""
+        if branch in (None, self.branch):
+            return self.run(text, None)
+        with self._turn, translated_errors(text):
+            return self._open_session.query(text, str(branch))
 
     # --- statements --------------------------------------------------------------------------
 
@@ -183,7 +131,7 @@ class Connection:
         """A cursor: it runs statements and holds the rows of the last one."""
         from livingdb.dbapi.cursor import Cursor
 
-        self._open_session  # noqa: B018 (refuses if it is closed)
+        self.check_open()
         return Cursor(self)
 
     def execute(self, statement: str, parameters: Parameters = None) -> Cursor:
@@ -195,61 +143,34 @@ class Connection:
         with self._statement(statement) as session:
             return session.execute(statement, parameters)
 
-    def plan(self, statement: str, parameters: Parameters = None) -> QueryPlan | None:
-        """A query, to be computed later, in the transaction that is open or to be opened.
-
-        None if the statement is no query: nothing was done yet.
-        """
-        with self._statement(statement) as session:
-            return session.plan(statement, parameters)
-
     @contextmanager
-    def _statement(self, statement: str) -> Iterator[SqlSession]:
+    def _statement(self, statement: str) -> Iterator[Session]:
         """The session for one statement, with a transaction if it is to be run in one."""
         with self._turn, translated_errors(statement):
             session = self._open_session
-            begun = None
-            if self._begins(statement) and not session.is_open:
-                begun = self._begin(session)
+            begun = self._begins(statement) and not session.is_open and self._begin(session)
             try:
                 yield session
             except BaseException:
-                if begun is not None and begun.work.is_empty:
-                    session.close()  # nothing was asked of it
+                if begun and not session.has_changes:
+                    session.rollback()  # nothing was asked of it
                 raise
 
-    def _begin(self, session: SqlSession) -> Transaction | None:
-        """A transaction; None where a sync writes the branch: it can only be read, as it is."""
+    def _begin(self, session: Session) -> bool:
+        """Open a transaction; not where a sync writes the branch: it can only be read, as it is."""
         try:
-            return session.begin(self._isolation)
+            session.begin(self._isolation)
         except ReadOnlyBranch:
-            return None
+            return False
+        return True
 
     def run_insert(self, table: str, data: object) -> int:
         """Insert many rows in one go, in the transaction that is open or to be opened."""
-        return self.write(
-            f"INSERT INTO {table}", lambda transaction: transaction.insert(table, data)
-        )
-
-    def write(self, message: str, act: Callable[[Transaction], Answer]) -> Answer:
-        """Do something with the transaction that is open or to be opened."""
         with self._turn, translated_errors():
             session = self._open_session
-            if session.transaction is not None:
-                return act(session.transaction)
-            if self._autocommit:
-                with session.branch.transaction(message) as transaction:
-                    return act(transaction)
-            return act(session.begin(self._isolation))
-
-    def end_reading(self) -> None:
-        """End a transaction that only read, for what is no part of one; refused if rows wait."""
-        with self._turn, translated_errors():
-            self._end_empty("")
-            if self._open_session.is_open:
-                raise RuleViolation(
-                    "a schema change is no part of a transaction: COMMIT or ROLLBACK ends this one"
-                )
+            if not self._autocommit and not session.is_open:
+                session.begin(self._isolation)
+            return session.insert(table, data)
 
     @contextmanager
     def one_transaction(self) -> Iterator[None]:
@@ -264,7 +185,7 @@ class Connection:
                 self.commit()
             finally:
                 self._autocommit = True
-                self._session.close()
+                self.rollback()
 
     def _begins(self, statement: str) -> bool:
         """Whether a statement is to be run in a transaction; one without rows ends for others."""
@@ -278,36 +199,32 @@ class Connection:
         if asked is not None or is_definition(statement):
             self._end_empty("")
             return False
-        return not self._autocommit and self.database.read_only is None
+        return not self._autocommit and not self._open_session.is_read_only
 
     def _end_empty(self, action: str) -> None:
         """End a transaction that only read, for a statement that does not belong to one."""
-        opened = self._session.transaction
-        if opened is not None and opened.work.is_empty and action not in ("COMMIT", "ROLLBACK"):
-            opened.commit()  # where it is serializable, what it read is still so
-            self._session.close()
+        session = self._open_session
+        if session.is_open and not session.has_changes and action not in ("COMMIT", "ROLLBACK"):
+            session.execute("COMMIT")  # where it is serializable, what it read is still so
 
     def commit(self) -> None:
         """Commit what was written since the last commit; nothing, if nothing was."""
         with self._turn, translated_errors():
-            if self._open_session.is_open:
-                self._session.execute("COMMIT")
+            session = self._open_session
+            if session.is_open:
+                session.execute("COMMIT")
 
     def rollback(self) -> None:
         """Leave nothing of what was written since the last commit."""
-        with self._turn:
-            self._open_session.close()
+        with self._turn, translated_errors():
+            self._open_session.rollback()
 
     def close(self) -> None:
         """End the connection; what was not committed is rolled back."""
-        with self._turn:
-            if self._database is None:
-                return
-            self._session.close()
-            database, self._database = self._database, None
-            if self._is_owner:
-                with translated_errors():
-                    database.close()
+        with self._turn, translated_errors():
+            session, self._session = self._session, None
+            if session is not None:
+                session.end()
 
     def __enter__(self) -> Self:
         return self
@@ -320,7 +237,14 @@ class Connection:
     ) -> None:
         """Commit, or after an error roll back; then close."""
         try:
-            if kind is None and self._database is not None:
+            if kind is None and self._session is not None:
                 self.commit()
         finally:
             self.close()
+
+
+def check_isolation(value: str) -> str:
+    """The isolation, if it is one; `InterfaceError` names those there are."""
+    if value not in _ISOLATIONS:
+        raise InterfaceError(f"isolation {value!r}: choose 'snapshot' or 'serializable'")
+    return value

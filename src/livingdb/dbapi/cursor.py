@@ -144,7 +144,7 @@ class Cursor:
     def _check_open(self) -> None:
         if self._is_closed:
             raise InterfaceError("the cursor is closed")
-        self.connection.database  # noqa: B018 (refuses if the connection is closed)
+        self.connection.check_open()
 
     def _clear(self) -> None:
         self._result, self._rows, self.rowcount = None, iter(()), -1

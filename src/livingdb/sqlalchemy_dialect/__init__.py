@@ -3,6 +3,7 @@
     import sqlalchemy
 
     engine = sqlalchemy.create_engine("livingdb:///shop.ldb?branch=dev")
+    engine = sqlalchemy.create_engine("livingdb://bob:ldb_…@host:8765/?branch=dev")
 
 Where the package is installed SQLAlchemy finds the dialect by itself; elsewhere importing this
 module makes it known.  So does it for the migrations of Alembic, if that is there.
@@ -20,5 +21,5 @@ with suppress(ImportError):  # Alembic is another package
 
 __all__ = ["LivingDBDialect", "Nested"]
 
-for _name in ("livingdb", "livingdb.dbapi"):
+for _name in ("livingdb", "livingdb.dbapi", "livingdb.https"):
     registry.register(_name, "livingdb.sqlalchemy_dialect", "LivingDBDialect")

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["LivingDBDialect"]
 
 _AUTOCOMMIT = "AUTOCOMMIT"
+_LOST = ("unreachable", "session_ended")
+"""Codes of errors after which nothing is left of what a connection did."""
 _LEVELS = ("SNAPSHOT", "SERIALIZABLE", _AUTOCOMMIT)
 
 
 class LivingDBDialect(Reflection):
-    """LivingDB in SQLAlchemy: databases by their paths, through `livingdb.dbapi`."""
+    """LivingDB in SQLAlchemy: databases by their paths and servers, through `livingdb.dbapi`."""
 
     name = "livingdb"
     driver = "dbapi"
@@ -123,9 +125,11 @@ class LivingDBDialect(Reflection):
     # --- statements -----------------------------------------------------------------------------
 
     def is_disconnect(self, e: Any, connection: Any, cursor: Any) -> bool:
-        """Whether the connection is of no use any more: it was closed."""
+        """Whether the connection is of no use any more: it was closed, or its server is gone."""
         from livingdb.dbapi import InterfaceError
 
+        if getattr(e, "code", None) in _LOST:
+            return True
         return isinstance(e, InterfaceError) and "the connection is closed" in str(e)
 
     def _get_server_version_info(self, connection: Any) -> tuple[int, ...]:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from livingdb.dbapi import Connection
-    from livingdb.sql.result import Result
     from livingdb.tables.schema import Column, TableSchema
 
 __all__ = ["Reflection"]
@@ -55,13 +54,13 @@ class Reflection(default.DefaultDialect):
         return self._table(connection, name, schema, **kw)
 
     def _views(self, connection: Any, schema: str | None) -> dict[str, str]:
-        found = _query(connection, schema, "SHOW VIEWS").to_arrow()
+        found = _dbapi(connection).query("SHOW VIEWS", schema).to_arrow()
         return dict(zip(found["name"].to_pylist(), found["query"].to_pylist(), strict=True))
 
     @reflection.cache
     def get_schema_names(self, connection: Any, **kw: Any) -> list[str]:
         """The branches."""
-        return [str(branch) for branch in _dbapi(connection).database.branches()]
+        return _dbapi(connection).branches()
 
     @reflection.cache
     def get_table_names(self, connection: Any, schema: str | None = None, **kw: Any) -> list[str]:
@@ -102,7 +101,7 @@ class Reflection(default.DefaultDialect):
         found = self._constrained(connection, table_name, schema, **kw)
         if found is None:
             quoted = self.identifier_preparer.quote_identifier(table_name)
-            shown = _query(connection, schema, f"SELECT * FROM {quoted} LIMIT 0").schema
+            shown = _dbapi(connection).query(f"SELECT * FROM {quoted} LIMIT 0", schema).schema
             return [_view_column(field) for field in shown]
         return [_column(c, found) for c in found.visible_columns if c.name != ROW_KEY]
 
@@ -162,8 +161,7 @@ class Reflection(default.DefaultDialect):
         """Columns by which rows are found; unique ones are constraints."""
         if self._constrained(connection, table_name, schema, **kw) is None:
             return []
-        held = _dbapi(connection)
-        found = held.database.branch(schema or held.branch).table(table_name).indexes()
+        found = _dbapi(connection).indexes(table_name, schema)
         return [
             {"name": name, "column_names": list(columns), "unique": False}
             for name, columns in sorted(found.items())
@@ -182,14 +180,6 @@ def _dbapi(connection: Any) -> Connection:
     """The connection of `livingdb.dbapi` that one of SQLAlchemy holds."""
     found: Connection = connection.connection.dbapi_connection
     return found
-
-
-def _query(connection: Any, branch: str | None, text: str) -> Result:
-    """The answer of a branch, as it is now, to a query about it."""
-    held = _dbapi(connection)
-    if branch in (None, held.branch):
-        return held.run(text, None)
-    return held.database.branch(branch).sql(text)
 
 
 def _column(column: Column, schema: TableSchema) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 livingdb:///shop.ldb?branch=dev          in the folder that the process runs in
 livingdb:////data/shop.ldb               four slashes: a path from the root
 livingdb:///s3://bucket/shop.ldb         wherever `livingdb.open` finds databases
+livingdb://bob:ldb_…@host:8765/          a host: a server, and whose token it is
+livingdb+https://host/?token=ldb_…       a server with TLS
 """
 
 from __future__ import annotations
@@ -16,18 +18,30 @@ from sqlalchemy.exc import ArgumentError
 
 __all__ = ["connect_arguments"]
 
+_HTTPS = "livingdb+https"
 _FORM = "write livingdb:///folder/shop.ldb, with four slashes for a path from the root"
 
 
 def connect_arguments(url: URL) -> tuple[str, dict[str, Any]]:
     """The place of the database, and what else `livingdb.dbapi.connect` is told."""
-    if url.host or url.port or url.username or url.password:
-        raise ArgumentError(
-            f"{url.render_as_string()}: databases are opened by their paths, not at a host; {_FORM}"
-        )
+    if url.host:
+        return _server_url(url), {}
+    if url.port or url.username or url.password or url.drivername == _HTTPS:
+        raise ArgumentError(f"{url.render_as_string()}: it names no host; {_FORM}")
     if not url.database:
         raise ArgumentError(f"{url}: it names no database; {_FORM}")
     return url.database, _options(url.query)
+
+
+def _server_url(url: URL) -> str:
+    """The URL of a server, as `livingdb.dbapi.connect` reads it."""
+    if url.database:
+        raise ArgumentError(
+            f"{url.render_as_string()}: a server at a host serves one database, so nothing stands "
+            f"behind it but ?branch=… and other options; for files {_FORM}"
+        )
+    scheme = url.drivername if url.drivername == _HTTPS else "livingdb"
+    return url.set(drivername=scheme).render_as_string(hide_password=False)
 
 
 def _options(query: Mapping[str, str | tuple[str, ...]]) -> dict[str, Any]:

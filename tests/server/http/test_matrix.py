@@ -55,6 +55,8 @@ TABLE: dict[str, Asked] = {
     "open_session": (READER, {}, {"branch": "B"}),
     "list_sessions": (READER, {}, None),
     "run_in_session": (READER, {}, {"sql": SELECT}),
+    "insert_in_session": (READER, {"table": "orders"}, ROWS),
+    "list_session_tables": (READER, {"branch": "B"}, None),
     "close_session": (READER, {}, None),
     "diff": (READER, {"before": "B~1", "after": "B"}, None),
     "diff_rows": (READER, {"before": "B~1", "after": "B", "table": "orders"}, None),

@@ -24,7 +24,8 @@ import pytest
 from tests.server.http.conftest import ARROW, Served
 
 import livingdb
-from livingdb.server.serve import Server
+from livingdb import dbapi
+from livingdb.server.serve import Server, _listen
 from livingdb.server.settings import ServerSettings
 
 CANARY = "canary7f3a"
@@ -236,6 +237,20 @@ def test_connections_can_be_encrypted(serve_shop: Callable[..., Served], tmp_pat
         assert "Secure" in told.headers["set-cookie"]
         assert told.headers["strict-transport-security"]
         assert client.get("/v1/about").json()["user"] == "rita"
+    url = f"livingdb+https://rita:{served.tokens['rita']}@localhost:{served.server.port}"
+    with dbapi.connect(url, certificate=certificate) as connection:
+        assert connection.execute("SELECT count(*) FROM orders").fetchone() == (100,)
+    with pytest.raises(dbapi.OperationalError, match="certificate verify failed"):
+        dbapi.connect(url)
+    with pytest.raises(dbapi.DataError, match="cannot be used"):
+        dbapi.connect(url, certificate=key)
+    with pytest.raises(dbapi.OperationalError, match=r"no server of LivingDB|does not answer"):
+        dbapi.connect(url.replace("+https", ""))
+
+
+def test_answers_are_sent_at_once_in_however_small_parts() -> None:
+    with _listen("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP  # what asyncio asks before TCP_NODELAY
 
 
 def test_a_place_that_is_taken_is_told(served: Served, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""PEP 249 over a database in a folder."""
+"""PEP 249 over a database in a folder, and over a server of it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 
 import livingdb
 from livingdb import dbapi
+from livingdb.server.serve import Server
+from livingdb.server.settings import ServerSettings
 
 UTC = datetime.UTC
 
@@ -24,10 +26,16 @@ def path(tmp_path):
     return where
 
 
-@pytest.fixture
-def connection(path):
-    with dbapi.connect(path) as connection:
-        yield connection
+@pytest.fixture(params=["files", "server"])
+def connection(path, request):
+    if request.param == "files":
+        with dbapi.connect(path) as connection:
+            yield connection
+        return
+    with livingdb.open(path) as db, Server(db, ServerSettings(port=0, upkeep=False)) as server:
+        url = f"livingdb://127.0.0.1:{server.port}/?branch=main"
+        with dbapi.connect(url, token=server.run_token) as connection:
+            yield connection
 
 
 def count(path):

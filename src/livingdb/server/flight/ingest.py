@@ -21,7 +21,7 @@ from livingdb.tables.letter_case import find_alike
 if TYPE_CHECKING:
     from livingdb.commit.transaction import BranchTransaction
     from livingdb.database.transaction import Transaction
-    from livingdb.dbapi.connection import Connection
+    from livingdb.dbapi.database_connection import DatabaseConnection
 
 __all__ = ["KEY_OPTION", "Ingestion", "ingest", "read_ingestion"]
 
@@ -64,7 +64,7 @@ def read_ingestion(asked: Any, schema: pa.Schema) -> Ingestion:
     return Ingestion(asked.table, how.if_not_exist == _CREATE, how.if_exists, key)
 
 
-def ingest(connection: Connection, wanted: Ingestion, rows: pa.Table) -> int:
+def ingest(connection: DatabaseConnection, wanted: Ingestion, rows: pa.Table) -> int:
     """Put the rows in the table; how many there are."""
     schemas = connection.table_schemas()
     known = find_alike(wanted.table, schemas)
@@ -112,7 +112,9 @@ def _replace_rows(table: str, rows: pa.Table, transaction: Transaction) -> int:
     return transaction.insert(table, rows)
 
 
-def _replace_table(connection: Connection, known: str, wanted: Ingestion, rows: pa.Table) -> int:
+def _replace_table(
+    connection: DatabaseConnection, known: str, wanted: Ingestion, rows: pa.Table
+) -> int:
     """Another table of the same name: a schema change, and the rows together with it."""
     connection.end_reading()
     database, key = connection.database, _key(wanted, rows.column_names)

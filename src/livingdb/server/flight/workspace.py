@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING, Protocol
 
-from livingdb.dbapi.connection import Connection
+from livingdb.dbapi.database_connection import DatabaseConnection
 from livingdb.errors import NotFound, RuleViolation
 
 if TYPE_CHECKING:
@@ -76,12 +76,12 @@ def open_workspace(database: Database, place: Place, autocommit: bool) -> Worksp
             database.branch(place.ref)
         except NotFound:
             return _PastSnapshot(database.at(place.ref))
-    return Connection(database, place.ref, autocommit, place.isolation, is_owner=False)
+    return DatabaseConnection(database, place.ref, autocommit, place.isolation, is_owner=False)
 
 
-def writable(workspace: Workspace) -> Connection:
+def writable(workspace: Workspace) -> DatabaseConnection:
     """The workspace as one that takes rows; `RuleViolation` if it is a past snapshot."""
-    if isinstance(workspace, Connection):
+    if isinstance(workspace, DatabaseConnection):
         return workspace
     raise RuleViolation(
         "rule 1: only the head of a branch can be written; choose a branch as the catalog"
@@ -107,7 +107,7 @@ class OpenTransaction:
     def has_changes(self) -> bool:
         """Whether something was written that waits to be committed."""
         found = self._workspace
-        return not self.has_ended and isinstance(found, Connection) and found.has_changes
+        return not self.has_ended and isinstance(found, DatabaseConnection) and found.has_changes
 
     def workspace(self, place: Place) -> Workspace:
         """Where its statements run; another place than before only if nothing was written yet."""
@@ -130,7 +130,7 @@ class OpenTransaction:
     def commit(self) -> None:
         """Make a snapshot of what was written; nothing, if nothing was."""
         with self.turn:
-            if isinstance(self._workspace, Connection):
+            if isinstance(self._workspace, DatabaseConnection):
                 self._workspace.commit()
 
     def close(self) -> None:

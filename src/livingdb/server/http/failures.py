@@ -36,6 +36,7 @@ from livingdb.errors import (
     Untrusted,
 )
 from livingdb.server.http.json_values import json_bytes, plain_value
+from livingdb.server.http.sql_sessions import NoSession
 
 __all__ = [
     "STATUSES",
@@ -161,6 +162,8 @@ def _wrong_part(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def _details(error: Exception) -> dict[str, Any]:
+    if isinstance(error, NoSession):
+        return {"missing": "session"}
     if isinstance(error, MergeConflict):
         return {
             "conflicts": {

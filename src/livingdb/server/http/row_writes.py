@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 from pydantic import Field, ValidationError
 
 from livingdb.errors import InvalidData, TransactionConflict
+from livingdb.server.http.answers import ARROW, read_arrow
 from livingdb.server.http.failures import Refusal
 from livingdb.server.http.json_values import rows_to_tabular
 from livingdb.server.http.models import Asked
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from livingdb import Branch, Snapshot
     from livingdb.tables.tabular import Tabular
 
-__all__ = ["Operation", "RowWrite", "Rows", "read_rows_body"]
+__all__ = ["ROWS_BODY", "Operation", "RowWrite", "Rows", "read_rows_body", "rows_kind"]
 
 Operation = Literal["insert", "upsert", "update", "delete"]
 _SNAPSHOT = re.compile(r'"?([0-9a-f]{64})"?')
@@ -30,15 +32,38 @@ class Rows(Asked):
     rows: list[dict[str, Any]] = Field(examples=[[{"id": 42, "city": "Oslo", "amount": "9.50"}]])
 
 
-def read_rows_body(body: bytes, schema: pa.Schema) -> Tabular:
-    """The rows of a body in JSON, as values of a table's columns."""
+ROWS_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/Rows"}},
+            ARROW: {"schema": {"type": "string", "format": "binary"}},
+        },
+    }
+}
+"""How the document tells of a body with rows."""
+
+
+def rows_kind(content_type: str) -> str:
+    """Which of the two forms a body with rows has; a `Refusal` if it is of another type."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind not in (ARROW, "application/json"):
+        raise Refusal(415, "unsupported_media_type", f"rows come as application/json or {ARROW}")
+    return kind
+
+
+def read_rows_body(body: bytes, kind: str, schema: Callable[[], pa.Schema]) -> pa.Table | Tabular:
+    """The rows of a body; those in JSON as values of the columns of a table's `schema`."""
+    if kind == ARROW:
+        return read_arrow(body)
+    table_schema = schema()
     try:
         given = Rows.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise InvalidData(f"body {where}: {first['msg']}") from None
-    return rows_to_tabular(given.rows, schema)
+    return rows_to_tabular(given.rows, table_schema)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,11 @@ from livingdb.server.settings import Limits
 if TYPE_CHECKING:
     from livingdb import Branch, Database
 
-__all__ = ["OpenSession", "SqlSessions"]
+__all__ = ["NoSession", "OpenSession", "SqlSessions"]
+
+
+class NoSession(NotFound):
+    """A session that there is not, or not any more; its code is that of anything not found."""
 
 
 @dataclass
@@ -77,7 +81,7 @@ class SqlSessions:
         with self._lock:
             found = self._open.get(number)
         if found is None or found.owner != owner:
-            raise NotFound(
+            raise NoSession(
                 "there is no such session: it may have ended, since nobody used it for "
                 f"{self._limits.idle_seconds:g} seconds"
             )

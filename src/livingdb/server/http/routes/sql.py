@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import quote
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from livingdb.errors import InvalidData
 from livingdb.server.http.answers import rows_answer, rows_responses
-from livingdb.server.http.context import Asking, Context, Db, Server, branch_of
+from livingdb.server.http.context import (
+    Asking,
+    Context,
+    Db,
+    Server,
+    TableName,
+    branch_of,
+)
 from livingdb.server.http.json_values import column_value
 from livingdb.server.http.models import Answer, Asked, Done, RowsAnswer
+from livingdb.server.http.row_writes import ROWS_BODY, read_rows_body, rows_kind
 
 if TYPE_CHECKING:
+    from livingdb.database.sql_session import SqlSession
     from livingdb.sql.result import Result
 
 __all__ = ["router"]
@@ -75,7 +86,22 @@ class SessionInfo(Answer):
     branch: str
     opened: datetime
     in_transaction: bool
+    read_only: bool = Field(description="Whether the server only reads the database.")
     idle_seconds: float = Field(description="After so long without a statement it ends.")
+
+
+class SessionTables(Answer):
+    """The tables that a session sees."""
+
+    tables: dict[str, dict[str, Any]] = Field(
+        description="Columns, key, constraints and defaults of each, by its name."
+    )
+
+
+class Inserted(Answer):
+    """How many rows were put into a table."""
+
+    changed: int
 
 
 class Sessions(Answer):
@@ -124,7 +150,58 @@ def run_in_session(
     """Run one statement, with what the session did before."""
     with server.sessions.use(session, asking.name) as used:
         found = used.execute(body.sql, _parameters(body), message=body.message)
-    return _answer(request, server, body, found)
+        state = _state_headers(used)
+    return _answer(request, server, body, found, state)
+
+
+@router.post(
+    "/sessions/{session}/rows",
+    operation_id="insert_in_session",
+    summary="Insert rows in a session",
+    response_model=Inserted,
+    openapi_extra=ROWS_BODY,
+)
+async def insert_in_session(
+    session: SessionId,
+    request: Request,
+    response: Response,
+    server: Server,
+    asking: Asking,
+    table: TableName,
+) -> Inserted:
+    """Insert many rows, in the transaction that is open or in one of their own."""
+    body = await request.body()
+    kind = rows_kind(request.headers.get("content-type", ""))
+
+    def insert() -> Inserted:
+        with server.sessions.use(session, asking.name) as used:
+            rows = read_rows_body(body, kind, lambda: used.table_schema(table).arrow)
+            changed = used.insert(table, rows)
+            response.headers.update(_state_headers(used))
+        return Inserted(changed=changed)
+
+    return await run_in_threadpool(insert)
+
+
+@router.get(
+    "/sessions/{session}/tables", operation_id="list_session_tables", summary="Tables of a session"
+)
+def list_session_tables(
+    session: SessionId,
+    server: Server,
+    asking: Asking,
+    branch: Annotated[
+        str | None, Query(description="The session's branch, if it is left out.", examples=["main"])
+    ] = None,
+    table: Annotated[
+        str | None, Query(description="One table, if there is it.", examples=["orders"])
+    ] = None,
+) -> SessionTables:
+    """What the tables hold that a session sees, also those of its transaction."""
+    with server.sessions.use(session, asking.name) as used:
+        found = used.table_schemas(branch)
+    told = {name: one.to_json() for name, one in found.items() if table in (None, name)}
+    return SessionTables(tables=told)
 
 
 @router.delete("/sessions/{session}", operation_id="close_session", summary="End a session")
@@ -140,6 +217,7 @@ def _session_info(server: Context, one: Any) -> SessionInfo:
         branch=one.session.branch.name,
         opened=one.opened,
         in_transaction=one.session.is_open,
+        read_only=one.session.database.read_only is not None,
         idle_seconds=server.settings.limits.idle_seconds,
     )
 
@@ -161,7 +239,22 @@ def _value(name: str, given: Any) -> Any:
     return column_value(f"parameter {name}", given.value, parse_type(given.type))
 
 
-def _answer(request: Request, server: Context, body: Statement, found: Result) -> Response:
+def _state_headers(session: SqlSession) -> dict[str, str]:
+    """Where a session stands after a statement."""
+    changed = "changed" if session.has_changes else "open"
+    return {
+        "LivingDB-Branch": quote(session.branch.name),
+        "LivingDB-Transaction": changed if session.is_open else "none",
+    }
+
+
+def _answer(
+    request: Request,
+    server: Context,
+    body: Statement,
+    found: Result,
+    state: dict[str, str] | None = None,
+) -> Response:
     from livingdb.server.http.answers import wants_arrow
 
     limits = server.settings.limits
@@ -175,7 +268,7 @@ def _answer(request: Request, server: Context, body: Statement, found: Result) -
         "engine": found.engine,
         "more": rows.num_rows > sent.num_rows,
     }
-    headers = {"LivingDB-Changed": str(found.changed)}
+    headers = {"LivingDB-Changed": str(found.changed), **(state or {})}
     if made is not None:
         headers["LivingDB-Snapshot"] = made
     if facts["more"]:

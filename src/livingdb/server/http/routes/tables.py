@@ -12,9 +12,7 @@ from starlette.responses import Response
 
 from livingdb.errors import InvalidData, LimitExceeded, NotFound
 from livingdb.server.http.answers import (
-    ARROW,
     arrow_answer,
-    read_arrow,
     rows_answer,
     rows_responses,
     wants_arrow,
@@ -28,7 +26,7 @@ from livingdb.server.http.context import (
     branch_of,
     ref_of,
 )
-from livingdb.server.http.failures import Failure, Refusal
+from livingdb.server.http.failures import Failure
 from livingdb.server.http.json_values import (
     column_value,
     columns_of,
@@ -43,7 +41,13 @@ from livingdb.server.http.models import (
     SnapshotInfo,
     snapshot_info,
 )
-from livingdb.server.http.row_writes import Operation, RowWrite, read_rows_body
+from livingdb.server.http.row_writes import (
+    ROWS_BODY,
+    Operation,
+    RowWrite,
+    read_rows_body,
+    rows_kind,
+)
 from livingdb.server.http.table_pages import PageRequest, read_page, snapshot_of
 from livingdb.tables.type_names import parse_limited_type
 
@@ -231,24 +235,13 @@ def key_values(table: TableReader, key: list[Any]) -> tuple[Any, ...]:
     return tuple(column_value(field.name, value, field.type) for field, value in pairs)
 
 
-_ROWS_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {"schema": {"$ref": "#/components/schemas/Rows"}},
-            ARROW: {"schema": {"type": "string", "format": "binary"}},
-        },
-    }
-}
-
-
 @router.post(
     "/rows/{operation}",
     operation_id="write_rows",
     summary="Write rows",
     response_model=Written,
     responses={412: {"model": Failure, "description": "The branch moved."}},
-    openapi_extra=_ROWS_BODY,
+    openapi_extra=ROWS_BODY,
 )
 async def write_rows(
     request: Request,
@@ -267,17 +260,12 @@ async def write_rows(
     `update` takes the key and some columns; `delete` the key columns alone.
     """
     body = await request.body()
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in (ARROW, "application/json"):
-        raise Refusal(415, "unsupported_media_type", f"rows come as application/json or {ARROW}")
+    kind = rows_kind(request.headers.get("content-type", ""))
     asked = RowWrite(operation, table, message, strict, if_match)
 
     def write() -> Written:
         target = branch_of(db, branch)
-        if kind == ARROW:
-            rows: Any = read_arrow(body)
-        else:
-            rows = read_rows_body(body, target.table(table).schema)
+        rows = read_rows_body(body, kind, lambda: target.table(table).schema)
         return Written(**snapshot_info(asked.make(target, rows)).model_dump())
 
     return await run_in_threadpool(write)
