@@ -85,6 +85,31 @@ def test_a_session_has_a_transaction(olga: httpx.Client, served: Served) -> None
     assert olga.delete(place).status_code == 404
 
 
+def test_a_session_takes_rows_and_tells_its_tables(olga: httpx.Client, served: Served) -> None:
+    dev = served.db.branch("main").clone("dev/rows")
+    opened = olga.post("/v1/sql/sessions", json={"branch": "dev/rows"}).json()
+    place = f"/v1/sql/sessions/{opened['id']}"
+    olga.post(f"{place}/statements", json={"sql": "BEGIN"})
+    rows = {"rows": [{"id": 1000, "amount": "1.50"}, {"id": "1001"}]}
+    answer = olga.post(f"{place}/rows", params={"table": "orders"}, json=rows)
+    assert (answer.status_code, answer.json()) == (200, {"changed": 2}), answer.text
+    assert answer.headers["LivingDB-Transaction"] == "changed"
+    assert answer.headers["LivingDB-Branch"] == "dev/rows"
+    assert dev.table("orders").get(1000) is None
+    told = olga.get(f"{place}/tables", params={"table": "orders"}).json()["tables"]
+    assert told["orders"]["key"] == ["id"]
+    assert olga.get(f"{place}/tables", params={"table": "none"}).json() == {"tables": {}}
+    for table, kind, status in (("none", "application/json", 404), ("orders", "text/csv", 415)):
+        options = {"params": {"table": table}, "headers": {"Content-Type": kind}}
+        assert olga.post(f"{place}/rows", json=rows, **options).status_code == status
+    answer = olga.post(f"{place}/statements", json={"sql": "COMMIT"})
+    assert answer.headers["LivingDB-Transaction"] == "none"
+    assert str(dev.table("orders").get(1000)["amount"]) == "1.50"
+    olga.delete(place)
+    gone = olga.get(f"{place}/tables")
+    assert (gone.status_code, gone.json()["details"]) == (404, {"missing": "session"})
+
+
 def test_a_session_that_nobody_uses_ends(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     moment = 1000.0
     monkeypatch.setattr(sql_sessions.clock, "monotonic", lambda: moment)
