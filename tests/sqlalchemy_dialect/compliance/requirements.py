@@ -90,7 +90,6 @@ EXCLUDED = {
     "datetime_interval": "tables hold no intervals",
     "two_phase_transactions": "a transaction commits in one step, on one branch",
     "unique_constraints_reflect_as_index": _INDEXES,
-    "unique_index_reflect_as_unique_constraints": _INDEXES,
     "update_from": "`UPDATE` names one table; a query in `SET` reads others",
     "update_returning": "only `INSERT` returns rows",
     "uuid_data_type": "there is no type for UUIDs: `Uuid` is kept as text",
@@ -134,15 +133,15 @@ MET = """
     except_ fetch_expression fetch_first fetch_no_order_by
     float_or_double_precision_behaves_generically foreign_key_constraint_name_reflection
     identity_columns identity_columns_standard index_ddl_if_exists indexes_check_column_order
-    infinity_floats inline_check_constraint_reflection
-    intersect isolation_level json_type mod_operator_as_percent_sign non_updating_cascade
-    nullsordering order_by_label_with_expression percent_schema_names
-    precision_numerics_enotation_small precision_numerics_many_significant_digits
-    precision_numerics_retains_significant_digits reflect_table_options regexp_match regexp_replace
-    server_defaults skip_autocommit_rollback supports_bitwise_and supports_bitwise_not
-    supports_bitwise_or supports_bitwise_shift supports_bitwise_xor table_ddl_if_exists
-    table_value_constructor timestamp_microseconds tuple_in unicode_ddl views window_functions
-    window_range window_range_numeric
+    infinity_floats inline_check_constraint_reflection intersect isolation_level json_type
+    mod_operator_as_percent_sign non_updating_cascade nullsordering order_by_label_with_expression
+    percent_schema_names precision_numerics_enotation_small
+    precision_numerics_many_significant_digits precision_numerics_retains_significant_digits
+    reflect_table_options regexp_match regexp_replace server_defaults skip_autocommit_rollback
+    supports_bitwise_and supports_bitwise_not supports_bitwise_or supports_bitwise_shift
+    supports_bitwise_xor table_ddl_if_exists table_value_constructor timestamp_microseconds tuple_in
+    unicode_ddl unique_index_reflect_as_unique_constraints views window_functions window_range
+    window_range_numeric
 """
 """What the suite does not ask of a dialect unless it says so, and is met."""
 
