@@ -49,6 +49,7 @@ REASONS = {
     "every column once": "a column has no place",
     "simple tables only": "a condition or computed column is in the way",
     "unique values": "a unique constraint is in the way",
+    "keys of other types": "the key is of another type",
     "a key of another type": "the column is a key by now",
     "referenced": "a foreign key refers to it",
     "no such default": "the default is of another type",
