@@ -274,7 +274,7 @@ class Tune(Step):
 
 @dataclass(frozen=True)
 class UndoTuning(Step):
-    """Undo one of the things that tuning did; a layout that was given since stays."""
+    """Undo one of the things that tuning did; what was given or dropped since stays so."""
 
     place: int
 
@@ -293,7 +293,7 @@ class UndoTuning(Step):
         try:
             return advice.undo()
         except livingdb.RuleViolation as error:
-            if "another layout since" not in str(error):
+            if not any(word in str(error) for word in ("another layout since", "dropped since")):
                 raise
             return None
 

@@ -246,7 +246,8 @@ def test_a_change_is_tried_before_it_is_made(visitor: Visitor, db: livingdb.Data
     visitor.go("#/schemas?branch=next")
     visitor.fill("ALTER TABLE", "ALTER TABLE orders ADD COLUMN note STRING")
     visitor.press("What would it do?")
-    visitor.see(".try", "both")
+    assert "can be kept in step" in visitor.see(".try", "both")
+    assert "note" not in db.branch("next").table("orders").schema.names
     visitor.fill("Sync", "none")
     visitor.press("Change next")
     visitor.until(lambda: "note" in db.branch("next").table("orders").schema.names)
@@ -270,7 +271,7 @@ def test_a_lost_connection_is_told(browser: Browser, db: livingdb.Database) -> N
         visitor = Visitor(browser, passing)
         visitor.come()
         visitor.go("#/alerts")
-    visitor.see(".lost", "lost")
+    assert "tried again by itself" in visitor.see(".lost", "lost")
 
 
 def test_a_database_without_anything(browser: Browser, tmp_path: Path) -> None:

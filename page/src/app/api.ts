@@ -14,6 +14,7 @@ export type Query = Record<string, string | number | boolean | null | undefined 
 
 export interface Column { name: string; type: string; nullable: boolean }
 
+export const ARROW = "application/vnd.apache.arrow.stream";
 let csrf = "";
 
 /** The address of something, without what is not given. */
@@ -25,8 +26,8 @@ export function address(path: string, query: Query = {}): string {
   return given.size ? `${path}?${given}` : path;
 }
 
-async function ask<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
-  const headers: Record<string, string> = { accept: "application/json" };
+async function send(method: string, path: string, accept: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
+  const headers: Record<string, string> = { accept };
   if (method !== "GET") headers["x-csrf-token"] = csrf;
   if (body !== undefined) headers["content-type"] = "application/json";
   let response: Response;
@@ -39,18 +40,27 @@ async function ask<T>(method: string, path: string, body?: unknown, signal?: Abo
     if (signal?.aborted) throw error;
     throw new Failure("no_connection", "The server does not answer.", 0);
   }
+  if (response.ok) return response;
   const text = await response.text();
-  const told = text ? JSON.parse(text) as unknown : null;
-  if (response.ok) return told as T;
-  const said = (told ?? {}) as { code?: string; message?: string; details?: Details };
+  const said = (text ? JSON.parse(text) : {}) as { code?: string; message?: string; details?: Details };
   throw new Failure(said.code ?? "unknown", said.message ?? response.statusText, response.status, said.details);
+}
+
+async function ask<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  const response = await send(method, path, "application/json", body, signal);
+  const text = await response.text();
+  return (text ? JSON.parse(text) : null) as T;
+}
+
+/** An answer in Arrow's stream format. */
+export async function postForArrow(path: string, body: unknown): Promise<ArrayBuffer> {
+  return (await send("POST", path, ARROW, body)).arrayBuffer();
 }
 
 export const get = <T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> =>
   ask("GET", address(path, query), undefined, signal);
 export const post = <T>(path: string, body: unknown = {}): Promise<T> => ask("POST", path, body);
 export const patch = <T>(path: string, body: unknown): Promise<T> => ask("PATCH", path, body);
-export const put = <T>(path: string, body: unknown): Promise<T> => ask("PUT", path, body);
 export const remove = <T>(path: string, query: Query): Promise<T> => ask("DELETE", address(path, query));
 
 /** Become known by a token; from then on a cookie stands for it. */

@@ -7,7 +7,7 @@ import { handle, mount, update } from "../../graph/mount";
 import { additions } from "../../graph/panel";
 import { get, post } from "../api";
 import { useData } from "../live";
-import { Act, Dialog, Field, Nothing, Problem } from "../parts";
+import { Dialog, Field, Nothing, Problem } from "../parts";
 import { go, to, type Route } from "../route";
 import { plural } from "../words";
 
@@ -150,7 +150,7 @@ export function ProvenanceView({ route }: { route: Route }): JSX.Element {
       <h2 id="view-title">Where {ref.length > 40 ? ref.slice(0, 10) : ref} comes from</h2>
       {found.error && <Problem error={found.error} retry={found.reload} />}
       {found.data ? <ul class="tree"><Branching of={found.data.tree} /></ul> : <p class="waiting" role="status">Loading…</p>}
-      <Act words="Show in the graph" act={async () => { await Promise.resolve(); go("graph", { at: found.data?.tree.snapshot ?? "" }); }} />
+      {found.data && <a class="button" href={to("graph", { at: found.data.tree.snapshot })}>Show in the graph</a>}
     </section>
   );
 }

@@ -1,9 +1,9 @@
 // SQL: with completion, a plan, a chart, and the answer as a file.
 import { type JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
-import { Failure, get, post, type Column, type Row } from "../api";
+import { ARROW, Failure, get, post, postForArrow, type Column, type Row } from "../api";
 import { useData } from "../live";
-import { Choice, Heading, Nothing, Problem, RowTable, SnapshotLink } from "../parts";
+import { Act, Choice, Heading, Nothing, Problem, RowTable, SnapshotLink } from "../parts";
 import { useBranches } from "../refs";
 import { type Route } from "../route";
 import { type SqlAnswer, type TableInfo } from "../types";
@@ -90,7 +90,7 @@ function Answer({ of, sql, branch, isChart, setChart }: { of: SqlAnswer; sql: st
         <div class="row">
           {numbers.length > 0 && <button type="button" aria-pressed={isChart} onClick={() => setChart(!isChart)}>Chart</button>}
           <button type="button" onClick={() => save("answer.csv", "text/csv", csv(of))}>CSV</button>
-          <button type="button" onClick={() => void saveArrow(sql, branch)}>Arrow</button>
+          <Act words="Arrow" act={() => saveArrow(sql, branch)} />
         </div>
         {isChart && numbers.length > 0 ? <Bars columns={of.columns} rows={of.rows} /> : <RowTable columns={of.columns} rows={of.rows} label="Rows of the answer" />}
       </>}
@@ -128,11 +128,5 @@ function save(name: string, type: string, content: BlobPart): void {
   URL.revokeObjectURL(link.href);
 }
 
-async function saveArrow(sql: string, branch: string): Promise<void> {
-  const response = await fetch("/v1/sql", {
-    method: "POST", credentials: "same-origin", body: JSON.stringify({ sql, branch }),
-    headers: { "content-type": "application/json", accept: "application/vnd.apache.arrow.stream", "x-csrf-token": sessionStorage.getItem("csrf") ?? "" },
-  });
-  if (response.ok) save("answer.arrows", "application/vnd.apache.arrow.stream", await response.arrayBuffer());
-}
-
+const saveArrow = async (sql: string, branch: string): Promise<void> =>
+  save("answer.arrows", ARROW, await postForArrow("/v1/sql", { sql, branch }));

@@ -51,6 +51,9 @@ def _by_row(table: str, rows: list[SettledRow], otherwise: str) -> Callable[...,
     def choose(base: _Row | None, ours: _Row | None, theirs: _Row | None) -> str:
         row = ours or theirs or base or {}
         for columns in names:
+            for name in columns:
+                if name not in row:
+                    raise InvalidData(f"settled[{table!r}]: the table has no column {name!r}")
             found = taken.get(_mark({name: plain_value(row.get(name)) for name in columns}))
             if found is not None:
                 return found

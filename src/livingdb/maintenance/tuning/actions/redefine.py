@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from sqlalchemy import Connection
 
 from livingdb.errors import Unsupported
 from livingdb.graph.graph import Graph
+from livingdb.maintenance.tuning.actions.plain_action import PlainAction
 from livingdb.maintenance.tuning.evidence import Evidence
 from livingdb.maintenance.tuning.gain import Gain
 
@@ -17,7 +17,7 @@ __all__ = ["Redefine"]
 
 
 @dataclass(frozen=True)
-class Redefine:
+class Redefine(PlainAction):
     """Derive a view, by the identity of its sync, again: with materialize='none', for instance."""
 
     subject: str
@@ -29,15 +29,6 @@ class Redefine:
 
     def __str__(self) -> str:
         return f"derive {self.name} again with materialize={self.materialize!r}"
-
-    def to_json(self) -> dict[str, Any]:
-        """See `Action.to_json`."""
-        return dict(vars(self))
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """See `Action.from_json`."""
-        return cls(**data)
 
     def apply(self, graph: Graph, connection: Connection) -> None:
         """Refused: a definition is the user's, and another one is a snapshot of the view."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from sqlalchemy import Connection
 
 from livingdb.graph.graph import Graph
 from livingdb.graph.schedule import HALF
+from livingdb.maintenance.tuning.actions.plain_action import PlainAction
 from livingdb.maintenance.tuning.evidence import Evidence
 from livingdb.maintenance.tuning.gain import Gain
 
@@ -17,7 +17,7 @@ __all__ = ["RefreshTime"]
 
 
 @dataclass(frozen=True)
-class RefreshTime:
+class RefreshTime(PlainAction):
     """Let a sync, by its identity, be due after such a share of its lag."""
 
     subject: str
@@ -30,15 +30,6 @@ class RefreshTime:
 
     def __str__(self) -> str:
         return f"refresh {self.name} after {100 * self.share:.0f} % of its lag"
-
-    def to_json(self) -> dict[str, Any]:
-        """See `Action.to_json`."""
-        return dict(vars(self))
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """See `Action.from_json`."""
-        return cls(**data)
 
     def apply(self, graph: Graph, connection: Connection) -> None:
         """Nothing more is to be written down: the record is what the runner goes by."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from sqlalchemy import Connection
 
 from livingdb.errors import LivingDBError, MaskKeyMissing, Untrusted
 from livingdb.evolution.lens_evaluator import LAZY
 from livingdb.graph.graph import Graph, tables_of
+from livingdb.maintenance.tuning.actions.plain_action import PlainAction
 from livingdb.maintenance.tuning.evidence import Evidence
 from livingdb.maintenance.tuning.gain import Gain
 from livingdb.maintenance.tuning.try_storing import try_storing
@@ -24,7 +25,7 @@ __all__ = ["Store", "computed_origin", "head_versions", "storing_choices"]
 
 
 @dataclass(frozen=True)
-class Store:
+class Store(PlainAction):
     """Let heads of a table, by its identity, have trees of their own, or have none."""
 
     subject: str
@@ -36,15 +37,6 @@ class Store:
 
     def __str__(self) -> str:
         return f"store {self.name} whole" if self.is_stored else f"compute {self.name} when read"
-
-    def to_json(self) -> dict[str, Any]:
-        """See `Action.to_json`."""
-        return dict(vars(self))
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """See `Action.from_json`."""
-        return cls(**data)
 
     def apply(self, graph: Graph, connection: Connection) -> None:
         """Nothing more is to be written down: the record is what the runner goes by."""

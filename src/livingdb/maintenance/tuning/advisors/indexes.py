@@ -17,6 +17,7 @@ from livingdb.tables.schema import Column
 __all__ = ["advise_indexes"]
 
 _FILTER = "filter"
+_SAMPLED_ROWS = 65_536
 _FEW_ROWS, _FEW_SHARE = 64, 1 / 2048
 """An index that names more rows than both is not used: so many lie in most leaves."""
 
@@ -74,12 +75,21 @@ def _candidate(evidence: Evidence, table: ObservedTable, column: Column) -> Cand
         f"{table.rows:,} rows each; about {found:,.0f} have one value"
     )
     return Candidate(
-        MakeIndex(table.id, f"tuned_{table.name}_{column.name}"[:200], (column.id,), words),
+        MakeIndex(table.id, _free_name(table, column), (column.id,), words),
         reason,
         Gain(before, min(before, times * each + kept)),
         Price(written, round(COMPRESSED * table.rows * width)),
         "who writes: folds also edit the index",
     )
+
+
+def _free_name(table: ObservedTable, column: Column) -> str:
+    """A name that no index of the table has: one may be called after a column renamed since."""
+    settings = table.graph.index.table_settings(table.id)
+    known = {index.name.casefold() for index in settings.indexes}
+    begin = f"tuned_{table.name}_{column.name}"[:190]
+    numbered = (f"{begin}{number or ''}" for number in range(len(known) + 1))
+    return next(name for name in numbered if name.casefold() not in known)
 
 
 def _rows_found(table: ObservedTable, column: Column) -> float:
@@ -89,16 +99,13 @@ def _rows_found(table: ObservedTable, column: Column) -> float:
         values = batch.column(0)
         seen += len(values)
         distinct.update(values.unique().to_pylist())
-        if seen >= _SAMPLE:
+        if seen >= _SAMPLED_ROWS:
             break
     if not distinct:
         return 0.0
     if len(distinct) > seen / 2:  # nearly all are different: so is the rest
         return seen / len(distinct)
     return table.rows / len(distinct)
-
-
-_SAMPLE = 65_536
 
 
 def _upkeep_seconds(now: Arrangement, width: float) -> float:
