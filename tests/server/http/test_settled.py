@@ -1,4 +1,4 @@
-"""Conflicts settled row by row: named rows by what was said, others by the rule, none in silence."""
+"""Conflicts settled row by row: rows that are named as was said, others by the rule."""
 
 from __future__ import annotations
 
