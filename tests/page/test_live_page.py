@@ -214,6 +214,31 @@ def test_the_first_ten_minutes(visitor: Visitor, db: livingdb.Database) -> None:
     assert visitor.browser.complaints() == []
 
 
+def test_who_went_elsewhere_stays_there(visitor: Visitor, db: livingdb.Database) -> None:
+    db.branch("main").clone("slow").clone("slow_wish").delete("orders", [9])
+    visitor.go("#/merge?source=slow_wish&into=slow")
+    visitor.see("main", "Nothing stands in the way")
+    visitor.run(
+        """
+        const ask = window.fetch;
+        window.fetch = async (...given) => {
+            if (!String(given[0]).endsWith('/v1/merge')) return ask(...given);
+            await new Promise((answer) => { window.answer = answer; });
+            const answered = await ask(...given);
+            setTimeout(() => { window.isAnswered = true; }, 200);
+            return answered;
+        };
+        """
+    )
+    visitor.press("Merge into slow")
+    visitor.until(lambda: visitor.run("return Boolean(window.answer)"))
+    visitor.go("#/alerts")
+    visitor.run("window.answer()")
+    visitor.until(lambda: visitor.run("return Boolean(window.isAnswered)"))
+    assert db.at("slow").table("orders").get(9) is None
+    assert visitor.run("return location.hash") == "#/alerts"
+
+
 def test_rows_are_edited_in_one_transaction(visitor: Visitor, db: livingdb.Database) -> None:
     visitor.go("#/data?ref=wish&table=orders")
     before = db.branch("wish").head.id

@@ -23,6 +23,13 @@ export function go(view: string, given: Record<string, string | number | null | 
   location.hash = to(view, given);
 }
 
+/** Where finished work leads to; who went elsewhere meanwhile stays there. */
+export async function goAfter<Made>(work: Promise<Made>, view: string, given: (made: Made) => Record<string, string | number>): Promise<void> {
+  const here = location.hash;
+  const made = await work;
+  if (location.hash === here) go(view, given(made));
+}
+
 export function useRoute(): Route {
   const [route, set] = useState(readRoute);
   useEffect(() => {

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { get, post, type Row, type Value } from "../api";
 import { useData } from "../live";
 import { Act, Cell, Choice, Field, Heading, Nothing, Shown } from "../parts";
-import { go, to, type Route } from "../route";
+import { go, goAfter, to, type Route } from "../route";
 import { type DiffInfo, type Preview, type Rows, type Snapshot } from "../types";
 import { number, plural, text } from "../words";
 
@@ -204,10 +204,7 @@ export function MergeView({ route }: { route: Route }): JSX.Element {
       </Heading>
       {source && into ? <MergeForm key={`${source} ${into}`} source={source} into={into} words={`Merge into ${into}`}
         preview={(how) => post("/v1/merge/preview", { source, into, ...how })}
-        merge={async (how) => {
-          const made = await post<Snapshot>("/v1/merge", { source, into, ...how });
-          go("graph", { at: made.id });
-        }} />
+        merge={(how) => goAfter(post<Snapshot>("/v1/merge", { source, into, ...how }), "graph", (made) => ({ at: made.id }))} />
         : <Nothing><p>Choose the branch whose changes are wanted, and the one that shall have them.</p></Nothing>}
     </section>
   );

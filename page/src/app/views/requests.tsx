@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { get, post } from "../api";
 import { useData } from "../live";
 import { Act, Dialog, Field, Heading, Nothing, Shown, State, Time } from "../parts";
-import { go, to, type Route } from "../route";
+import { goAfter, to, type Route } from "../route";
 import { type CheckInfo, type RequestDetails, type RequestInfo, type Snapshot } from "../types";
 import { MergeForm } from "./compare";
 
@@ -30,10 +30,8 @@ export function RequestsView({ route }: { route: Route }): JSX.Element {
 function NewRequest({ onClose }: { onClose: () => void }): JSX.Element {
   const [source, setSource] = useState(""), [into, setInto] = useState("main"), [title, setTitle] = useState(""), [description, setDescription] = useState("");
   return (
-    <Dialog title="Ask for a merge" action="Ask" onClose={onClose} onDone={async () => {
-      const made = await post<RequestInfo>("/v1/merge-requests", { source, into, title, description });
-      go("requests", { number: made.number });
-    }}>
+    <Dialog title="Ask for a merge" action="Ask" onClose={onClose} onDone={() =>
+      goAfter(post<RequestInfo>("/v1/merge-requests", { source, into, title, description }), "requests", (made) => ({ number: made.number }))}>
       <Field label="From branch" value={source} onChange={setSource} list="refs" required />
       <Field label="Into branch" value={into} onChange={setInto} list="refs" required />
       <Field label="Title" value={title} onChange={setTitle} />
@@ -68,10 +66,7 @@ function RequestView({ number }: { number: number }): JSX.Element {
                 <Act words="Comment" act={note("comment")} /><Act words="Approve" act={note("approve")} /><Act words="Close" act={note("close")} /></div>
               <MergeForm source={request.source} into={request.target} words={`Merge into ${request.target}`}
                 preview={(how) => post("/v1/merge/preview", { source: request.source, into: request.target, ...how })}
-                merge={async (how) => {
-                  const made = await post<Snapshot>(`${path}/merge`, how);
-                  go("graph", { at: made.id });
-                }} />
+                merge={(how) => goAfter(post<Snapshot>(`${path}/merge`, how), "graph", (made) => ({ at: made.id }))} />
             </>
           ) : <div class="row">{request.state === "closed" && <Act words="Reopen" act={note("reopen")} />}
             {request.snapshot && <a class="button" href={to("graph", { at: request.snapshot })}>See the merge</a>}</div>}
