@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,8 +65,9 @@ MENDED: dict[str, dict[tuple[str, str], Any]] = {
 
 
 def frozen_names() -> list[str]:
-    """Every frozen database there is."""
-    return sorted(path.name.removesuffix(_ARCHIVE) for path in DATA.glob(f"*{_ARCHIVE}"))
+    """Every frozen database there is, the oldest first."""
+    names = (path.name.removesuffix(_ARCHIVE) for path in DATA.glob(f"*{_ARCHIVE}"))
+    return sorted(names, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
 
 
 def unpack(name: str, folder: Path) -> Path:

@@ -57,6 +57,7 @@ def test_every_change_has_a_case() -> None:
     assert {kind_of(name) for name in CASES} == set(evolution.__all__) - {"SchemaChange"}
 
 
+@pytest.mark.slow
 def test_the_oracle_says_the_same_either_way() -> None:
     for place, one in enumerate(NAMES):
         for other in NAMES[place :: 1 if HAS_TIME else 3]:
@@ -210,6 +211,7 @@ def test_rows_of_every_pair(lab: Lab, ours: str, has_edits: bool) -> None:
         check_pair(lab, ours, theirs, has_edits)
 
 
+@pytest.mark.slow
 def test_the_oracle_says_all_it_can_say() -> None:
     kinds = {verdict(one, other, False).kind for one in NAMES for other in NAMES}
     kinds |= {verdict(one, other, True).kind for one, other, _ in sample()}

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from tests.thinned import thinned
 
 import livingdb
 from livingdb.evolution import RenameColumn
@@ -328,7 +327,8 @@ def test_sizes_are_those_of_deltas_or_near(db: livingdb.Database, busy: livingdb
     assert dropped == rows * (8 + 32)
 
 
-@pytest.mark.parametrize("most_snapshots", [None, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("most_snapshots", [None, 3])
 def test_a_batch_ends_before_it_is_too_large(
     spark: SparkSession,
     db: livingdb.Database,
@@ -380,16 +380,14 @@ def test_a_stream_with_limits_goes_on_where_it_was_cut(
     assert out(spark, tmp_path) == expected(spark, db)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
-    thinned(
-        [
-            {"maxBytesPerTrigger": "much"},
-            {"maxBytesPerTrigger": "0"},
-            {"maxSnapshotsPerTrigger": "0"},
-        ],
-        every=3,
-    ),
+    [
+        {"maxBytesPerTrigger": "much"},
+        {"maxBytesPerTrigger": "0"},
+        {"maxSnapshotsPerTrigger": "0"},
+    ],
 )
 def test_limits_that_are_none(
     spark: SparkSession,
@@ -403,6 +401,7 @@ def test_limits_that_are_none(
     assert "Traceback" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_stream_without_the_option_says_what_to_add(
     spark: SparkSession, db: livingdb.Database, main: livingdb.Branch, tmp_path: Path
 ) -> None:

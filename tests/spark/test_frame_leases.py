@@ -71,6 +71,7 @@ def test_a_frame_by_path(spark: SparkSession, shop: livingdb.Database) -> None:
     assert total(planned) == total(frame.select("v")) == WHOLE
 
 
+@pytest.mark.slow
 def test_what_cannot_run_any_more_is_let_go(spark: SparkSession, shop: livingdb.Database) -> None:
     frame = livingdb.spark.table(shop, "main", "t", spark=spark)
     derived = frame.where("v > 0")

@@ -119,6 +119,7 @@ def numbers_of(table: livingdb.Table) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_rows_without_numbers_draw_them(spark: SparkSession, db: livingdb.Database) -> None:
     main = db.branch("main")
     main.create_table(
@@ -138,6 +139,7 @@ def test_rows_without_numbers_draw_them(spark: SparkSession, db: livingdb.Databa
     assert max(numbers_of(main.table("tickets"))) > 1_006
 
 
+@pytest.mark.slow
 def test_given_numbers_are_kept_and_passed(spark: SparkSession, db: livingdb.Database) -> None:
     """Loads that go on at one time, on branches that share the counter, give no number twice."""
     main = db.branch("main")

@@ -75,6 +75,7 @@ def test_each_batch_is_one_transaction_and_in_once(
     assert db.check().ok
 
 
+@pytest.mark.slow
 def test_a_stream_fills_a_branch_and_another_reads_its_feed(
     spark: SparkSession, db: livingdb.Database, main: livingdb.Branch, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.property.trying import HAS_TIME
 
 import livingdb
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.slow
 def test_views_side_by_side(spark: SparkSession, db: livingdb.Database) -> None:
     main = db.branch("main")
     main.create_table("t", {"id": "bigint", "v": "string"}, key="id")

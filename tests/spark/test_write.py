@@ -135,6 +135,7 @@ def test_a_million_rows(spark: SparkSession, db: livingdb.Database, main: living
     assert row["s"] == 97
 
 
+@pytest.mark.slow
 def test_rows_that_name_no_number_draw_one(
     spark: SparkSession, db: livingdb.Database, main: livingdb.Branch
 ) -> None:

@@ -23,7 +23,9 @@ def test_a_server_reflects_what_its_files_do(path, server):
             "CREATE INDEX by_customer ON orders (customer, amount)",
         ):
             main.sql(statement)
-        main.derive("totals", sql="SELECT customer, sum(amount) AS total FROM orders GROUP BY 1")
+        main.derive(
+            "totals", "SELECT customer, sum(amount) AS total FROM orders GROUP BY 1", engine="auto"
+        )
         main.clone("dev").sql("ALTER TABLE orders ADD COLUMN note STRING")
     engines = [
         sa.create_engine(f"livingdb:///{path}"),

@@ -78,6 +78,7 @@ def test_an_agent_works_and_a_person_merges(shop: Path) -> None:
         assert db.check().problems == []
 
 
+@pytest.mark.slow
 def test_two_sessions_at_once(shop: Path) -> None:
     """Each has a branch of its own; the second sees what the first changed once it is merged."""
 

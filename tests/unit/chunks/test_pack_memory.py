@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from livingdb.chunks.address import Address
 from livingdb.chunks.pack import PackWriter
 from livingdb.chunks.store import StoredChunk
@@ -49,6 +51,7 @@ def write_pack(path: Path, addresses: bytes) -> None:
         writer.finish()
 
 
+@pytest.mark.slow
 def test_opening_a_million_chunks_touches_little(tmp_path: Path) -> None:
     count = 1_000_000
     noise = Random(3).randbytes(count * 32)

@@ -175,6 +175,7 @@ def test_a_transaction_that_was_open_meanwhile(
     )
 
 
+@pytest.mark.slow
 def test_many_rows(db: livingdb.Database) -> None:
     """Composite keys, nulls, other letters, dates and decimals, in full and by deltas."""
     count = 200_000
