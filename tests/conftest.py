@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import shutil
+import sys
 import tempfile
 import threading
 import uuid
@@ -75,6 +76,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return "spark" if nodeid.startswith(_ON_SPARK) else super()._split_scope(nodeid)
 
     return OneSpark(config, log)
+
+
+@pytest.fixture(autouse=True)
+def no_spark_of_its_own(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Spark takes seconds to start: only tests that share one may ask for it."""
+    was_running = _is_spark_running()
+    yield
+    if not was_running and _is_spark_running():
+        assert request.node.nodeid.startswith(_ON_SPARK), "starts Spark: see _ON_SPARK"
+
+
+def _is_spark_running() -> bool:
+    core = sys.modules.get("pyspark.core.context")
+    return core is not None and core.SparkContext._active_spark_context is not None
 
 
 # Objects that are made before somebody looks for garbage among them: tests make many that live

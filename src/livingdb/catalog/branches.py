@@ -385,7 +385,10 @@ class Branches:
         """A new branch and its id; `AlreadyExists` if the name is taken."""
         branch = branch or new_id()
         check_kept(connection, head)
+        (number,) = _branches.next_numbers(connection, 1)
+        log = log_lines(number, [(head, time, operation_text(operation, author, message))])
         values = {
+            "number": number,
             "id": branch,
             "name": name,
             "head": head,
@@ -393,13 +396,13 @@ class Branches:
             "origin": origin,
             "origin_head": None if origin is None else head,
             "time": time,
-            "chain": None,
+            "chain": log[-1][DIGEST],
         }
         try:
-            (number,) = _branches.insert_numbered(connection, [values])
+            _branches.insert(connection, [values])
         except IntegrityError:
             raise AlreadyExists(f"there is a branch {name!r} already") from None
-        _begin_log(connection, number, [(head, time, operation_text(operation, author, message))])
+        lines.insert_sealed(connection, log)
         return branch
 
     def copy_log(
@@ -418,7 +421,10 @@ class Branches:
         lines.delete(connection, _log.c.branch == number)
         known = [lines.named(row) for row in rows]
         copied = [(line["snapshot"], line["time"], line["operation"]) for line in known]
-        _begin_log(connection, number, copied)
+        made = log_lines(number, copied)
+        lines.insert_sealed(connection, made)
+        end = {"position": len(made) - 1, "chain": made[-1][DIGEST]}
+        _branches.update(connection, [is_target], end)
 
     def cut_log(self, connection: Connection, branch: BranchRow, before: int) -> int:
         """Drop the movements before a position, but the first; how many went.
@@ -581,13 +587,3 @@ def _checked_epoch(value: str | None, mark: bytes | None) -> str:
         raise Corruption("the catalog is damaged: table 'meta' has no row 'epoch'")
     _facts.read((EPOCH, value, mark))
     return value
-
-
-def _begin_log(
-    connection: Connection, number: int, movements: Sequence[tuple[int, int, str]]
-) -> None:
-    """Write the whole log of a branch: snapshots, times and operations, oldest first."""
-    made = log_lines(number, movements)
-    lines.insert_sealed(connection, made)
-    end = {"position": len(made) - 1, "chain": made[-1][DIGEST]}
-    _branches.update(connection, [_branch.c.number == number], end)

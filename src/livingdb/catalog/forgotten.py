@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, bindparam, func, select
 
 from livingdb.catalog import schema
 from livingdb.catalog.sealed_rows import SealedRows
+from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.chunks.address import Address
 from livingdb.errors import Forgotten
@@ -22,6 +23,9 @@ __all__ = ["ForgottenRow", "ForgottenRows", "check_kept", "forgotten_error"]
 
 _snapshot, _version = schema.forgotten_snapshot, schema.forgotten_version
 _snapshots, _versions = SealedRows(_snapshot), SealedRows(_version)
+_FORGOTTEN = PreparedStatement(
+    _snapshots.every.where(_snapshot.c.sequence == bindparam("sequence"))
+)
 _PART = 500
 
 
@@ -99,8 +103,7 @@ class ForgottenRows:
 
 def check_kept(connection: Connection, sequence: int) -> None:
     """`Forgotten` if what is to be named from now on has no rows any more."""
-    found = connection.execute(_snapshots.every.where(_snapshot.c.sequence == sequence)).first()
-    if found is not None:
+    for found in _FORGOTTEN.fetch(connection, {"sequence": sequence}):
         raise forgotten_error(ForgottenRow(*_snapshots.read(found)), f"snapshot {sequence}")
 
 

@@ -127,7 +127,7 @@ class SealedRows:
         if newest and connection.dialect.name == "sqlite":
             with suppress(IntegrityError):
                 return self._insert_with(connection, rows, _after(newest, len(rows)))
-        return self._insert_with(connection, rows, self._next_numbers(connection, len(rows)))
+        return self._insert_with(connection, rows, self.next_numbers(connection, len(rows)))
 
     def _insert_with(
         self, connection: Connection, rows: Sequence[Values], numbers: list[int]
@@ -199,7 +199,7 @@ class SealedRows:
         if given:
             self._delete.run_many(connection, given)
 
-    def _next_numbers(self, connection: Connection, count: int) -> list[int]:
+    def next_numbers(self, connection: Connection, count: int) -> list[int]:
         """Numbers that no row has or ever had."""
         (name,) = self.key
         statement = _numbers(self.table, name, connection.dialect.name)
