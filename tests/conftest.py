@@ -27,7 +27,7 @@ _unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow
 if "LIVINGDB_EXAMPLES" in os.environ:
     settings.register_profile("default", _unhurried, max_examples=100)
 else:
-    settings.register_profile("default", _unhurried, max_examples=6, derandomize=True)
+    settings.register_profile("default", _unhurried, max_examples=4, derandomize=True)
     # Hypothesis also tries constants of the modules that happen to be imported by then: which
     # those are depends on the tests that ran before in the same process.
     providers._get_local_constants = providers.Constants

@@ -72,6 +72,7 @@ def test_fold(spark: SparkSession, tmp_path: Path, groups: list[list[str]] | Non
     assert answers[0].equals(answers[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", GROUPS)
 def test_diff(spark: SparkSession, tmp_path: Path, groups: list[list[str]] | None) -> None:
     layout = livingdb.Layout(target_rows=300, fold=0.05, groups=groups)
@@ -145,6 +146,7 @@ def test_only_large_work_is_handed_over(spark: SparkSession, tmp_path: Path) -> 
         assert db._graph.large.takes(lambda: 1)
 
 
+@pytest.mark.slow
 def test_migrate(spark: SparkSession, tmp_path: Path) -> None:
     """Rows of several schema changes at once, carried by tasks; then with changes over them."""
     from livingdb.evolution import AddColumn, DropColumn, RenameColumn
@@ -175,6 +177,7 @@ def test_migrate(spark: SparkSession, tmp_path: Path) -> None:
     assert roots[:2] == roots[2:]
 
 
+@pytest.mark.slow
 def test_trees_in_another_layout(spark: SparkSession, tmp_path: Path) -> None:
     """They are made, read, projected and compared by tasks as they lie."""
     narrow = livingdb.Layout(target_rows=500, groups=[["s"]], fold="never", projection=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import livingdb
 
 QUERY = (
@@ -13,6 +15,7 @@ QUERY = (
 )
 
 
+@pytest.mark.slow
 def test_a_view_of_spark(spark: Any, tmp_path: Path) -> None:
     with livingdb.create(tmp_path / "a.ldb") as db:
         main = db.branch("main")

@@ -75,6 +75,7 @@ def test_names_of_columns_are_those_of_spark(main: Branch, spark: SparkSession) 
     assert main.sql(text, engine="spark").to_arrow().column_names == spark.sql(text).columns
 
 
+@pytest.mark.slow
 def test_refs_side_by_side(main: Branch) -> None:
     dev = main.clone("dev")
     dev.upsert("t", [{"id": 1, "a": 100, "b": 0}])

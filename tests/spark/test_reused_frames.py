@@ -186,6 +186,7 @@ def test_sql(sales: livingdb.Branch, ask: Ask, query: str) -> None:
     assert own
 
 
+@pytest.mark.slow
 def test_ranges_are_of_one_use(sales: livingdb.Branch, pushing: None) -> None:
     """What the planner prunes by travels with the relation that it was found for."""
     text = CTE + "SELECT * FROM s WHERE c = 'a' UNION ALL SELECT * FROM s WHERE c = 'b'"
@@ -195,6 +196,7 @@ def test_ranges_are_of_one_use(sales: livingdb.Branch, pushing: None) -> None:
     assert found.where("c = 'b'").union(found).count() == 3 * (YEARS - 10)
 
 
+@pytest.mark.slow
 def test_a_condition_of_the_source(
     spark: SparkSession, sales: livingdb.Branch, pushing: None
 ) -> None:
@@ -206,6 +208,7 @@ def test_a_condition_of_the_source(
     assert keys(frame.where("c = ''")) == set()
 
 
+@pytest.mark.slow
 def test_times_prune_only_where_they_are_utc(spark: SparkSession, db: livingdb.Database) -> None:
     from livingdb.database.sql_scope import SnapshotScope
     from livingdb.engines.spark.engine import SparkEngine

@@ -176,7 +176,7 @@ CHANGES: dict[str, tuple[object, Write]] = {
 }
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", thinned(CHANGES, every=2))
 def test_both_ways(db: livingdb.Database, name: str) -> None:
     change, new_write = CHANGES[name]
     main = db.branch("main")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.thinned import thinned
 
 import livingdb
 from livingdb import evolution as ev
@@ -300,7 +301,7 @@ def written_first(
     return seen(branch)
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", thinned(CHANGES, every=2))
 def test_races(place: Path, name: str) -> None:
     """Races whose end is known, and of the others every twelfth, another one for each change."""
     at = list(CHANGES).index(name)

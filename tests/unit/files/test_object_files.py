@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.thinned import thinned
 
 from livingdb.errors import InvalidName, LivingDBError, NotFound, StorageFailure
 from livingdb.files import ObjectFiles, open_files
@@ -48,7 +49,9 @@ def test_a_small_file_is_one_request(s3_server: Any, files: ObjectFiles) -> None
     assert len(s3_server.requests) == 1
 
 
-@pytest.mark.parametrize("word", ["partNumber=2", "?uploads", "kept?uploadId=", "PUT", "POST"])
+@pytest.mark.parametrize(
+    "word", thinned(["partNumber=2", "?uploads", "kept?uploadId=", "PUT", "POST"], every=3)
+)
 def test_a_failed_part_publishes_nothing(files: ObjectFiles, refuse: Any, word: str) -> None:
     files.write("kept", b"old")
     refuse(word)
