@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from livingdb.chunks import arrow_functions as pc
 from livingdb.chunks.arrow_values import taken_rows
 from livingdb.errors import Corruption
 

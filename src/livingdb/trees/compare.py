@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from livingdb.chunks import arrow_functions as pc
 from livingdb.chunks.arrow_values import as_mask, taken_rows
 from livingdb.chunks.canonical import Column, from_arrow
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from livingdb.chunks import arrow_functions as pc
 from livingdb.chunks.arrow_values import as_mask
 from livingdb.trees.keys import KeyCodec
 
