@@ -15,7 +15,7 @@ from tests.property.trying import tries
 from tests.unit.chunks import format_reference
 from tests.unit.chunks.arrays import layouts, normal
 
-from livingdb.chunks import encodings
+from livingdb.chunks import encodings, text_encodings
 from livingdb.chunks.body import decode_body, encode_body
 from livingdb.chunks.canonical import digest_column, from_arrow, to_arrow
 from livingdb.chunks.chunk import Chunk, encode_chunk
@@ -173,8 +173,8 @@ def test_text(words: list[bytes], prefix: bytes, times: int, numbered: bool) -> 
     column = from_arrow(pa.array(many, pa.binary()))
     assert column.offsets is not None
     assert column.data is not None
-    encoded = encodings.encode_text(column.offsets, column.data)
-    offsets, data, used = encodings.decode_text(memoryview(encoded), len(many))
+    encoded = text_encodings.encode_text(column.offsets, column.data)
+    offsets, data, used = text_encodings.decode_text(memoryview(encoded), len(many))
     assert used == len(encoded)
     assert np.array_equal(offsets, column.offsets)
     assert np.array_equal(data, column.data)

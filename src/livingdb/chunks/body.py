@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from livingdb.chunks import encodings
 from livingdb.chunks.canonical import Column, bitmap_bytes
+from livingdb.chunks.text_encodings import decode_text, encode_text
 from livingdb.chunks.types import flat_width_bytes
 from livingdb.errors import Corruption, InvalidData
 
@@ -48,7 +49,7 @@ def _encode(
         parts.append(_encode_fixed(column, data_type))
         return
     elif column.data is not None:
-        parts.append(encodings.encode_text(column.offsets, column.data, quick))
+        parts.append(encode_text(column.offsets, column.data, quick))
         return
     else:
         parts.append(struct.pack("<I", int(column.offsets[-1])))
@@ -117,7 +118,7 @@ class _Decoder:
             values, used = _decode_fixed(data[at:], data_type, rows, width)
             return Column(rows, validity, values), at + used
         if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
-            offsets, text, used = encodings.decode_text(data[at:], rows)
+            offsets, text, used = decode_text(data[at:], rows)
             return Column(rows, validity, text, offsets), at + used
         offsets, used = _list_offsets(data[at:], rows)
         is_map = pa.types.is_map(data_type)
@@ -149,5 +150,5 @@ def _decode_fixed(
 
 def _list_offsets(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], int]:
     (total,) = struct.unpack_from("<I", data)
-    lengths, used = encodings.decode_integers(data[4:], rows)
-    return encodings.checked_offsets(lengths, total), 4 + used
+    offsets, used = encodings.decode_offsets(data[4:], rows, total)
+    return offsets, 4 + used

@@ -207,7 +207,7 @@ class Leaf:
         if found is None:
             found = self.chunk.column(position, self.shape.types[position])
             self._columns[position] = found
-            self._size_bytes += int(found.nbytes)
+            self._size_bytes += int(found.get_total_buffer_size())
         return found
 
     def columns(self, positions: Sequence[int] | None = None) -> list[pa.Array]:
