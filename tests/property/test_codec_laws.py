@@ -173,8 +173,12 @@ def test_text(words: list[bytes], prefix: bytes, times: int, numbered: bool) -> 
     column = from_arrow(pa.array(many, pa.binary()))
     assert column.offsets is not None
     assert column.data is not None
-    encoded = text_encodings.encode_text(column.offsets, column.data)
-    offsets, data, used = text_encodings.decode_text(memoryview(encoded), len(many))
-    assert used == len(encoded)
-    assert np.array_equal(offsets, column.offsets)
-    assert np.array_equal(data, column.data)
+    form = text_encodings.study_text(column.offsets, column.data)
+    if form is not None:
+        assert (form.least, form.greatest) == (min(many), max(many))
+    for used_form in (form, None):
+        encoded = text_encodings.encode_text(column.offsets, column.data, used_form)
+        offsets, data, used = text_encodings.decode_text(memoryview(encoded), len(many))
+        assert used == len(encoded)
+        assert np.array_equal(offsets, column.offsets)
+        assert np.array_equal(data, column.data)

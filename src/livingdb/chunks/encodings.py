@@ -50,7 +50,7 @@ def encode_integers(values: npt.NDArray[Any]) -> bytes:
     wide: Int64s = values if values.dtype == np.int64 else values.astype(np.int64)
     low, high = int(wide.min()), int(wide.max())
     bits = (high - low).bit_length()
-    if bits and len(wide) > 1 and _rises_steadily(wide[:_SAMPLE_STEPS]):
+    if bits and len(wide) > 1 and (bits > 8 or _steps_alike(wide)) and _rises_steadily(wide):
         steps = np.diff(wide)
         step_low, step_high = int(steps.min()), int(steps.max())
         step_bits = (step_high - step_low).bit_length()
@@ -60,8 +60,14 @@ def encode_integers(values: npt.NDArray[Any]) -> bytes:
     return _head(False, bits, low, 0) + _split(wide - np.int64(low), bits)
 
 
-def _rises_steadily(sample: Int64s) -> bool:
+def _steps_alike(values: Int64s) -> bool:
+    """Whether the first steps are one: of values of one byte, only steps that are take less."""
+    return len(values) < 3 or bool(values[1] - values[0] == values[2] - values[1])
+
+
+def _rises_steadily(values: Int64s) -> bool:
     """Whether neighbours differ by less than the values do, as a sample shows."""
+    sample = values[:_SAMPLE_STEPS]
     steps = sample[1:] - sample[:-1]
     return int(steps.max()) - int(steps.min()) < int(sample.max()) - int(sample.min())
 
@@ -267,10 +273,10 @@ def encode_floats(values: npt.NDArray[Any]) -> bytes:
         exponent = _decimal_exponent(values)
         if exponent is not None:
             with np.errstate(over="ignore"):
-                scaled = np.rint(values * _POWERS[exponent])
-            if np.array_equal(scaled / _POWERS[exponent], values) and (
-                np.abs(scaled).max() < _EXACT_LIMIT
-            ):
+                scaled = values * _POWERS[exponent]
+            np.rint(scaled, out=scaled)
+            is_exact = bool((scaled / _POWERS[exponent] == values).all())
+            if is_exact and scaled.max() < _EXACT_LIMIT and scaled.min() > -_EXACT_LIMIT:
                 return bytes([_DECIMAL, exponent]) + encode_integers(scaled.astype(np.int64))
     width = values.dtype.itemsize
     return bytes([_SPLIT, 0]) + values.view(np.uint8).reshape(-1, width).T.tobytes()

@@ -6,7 +6,7 @@ A dictionary where values repeat, or without the prefix that all values share.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -22,42 +22,67 @@ from livingdb.chunks.encodings import (
 )
 from livingdb.errors import Corruption
 
-__all__ = ["decode_text", "encode_text"]
+__all__ = ["TextForm", "decode_text", "encode_text", "study_text"]
 
 Bytes = npt.NDArray[np.uint8]
 
 _PLAIN, _DICTIONARY, _PREFIX = 0, 1, 2
 _MIN_PREFIX_BYTES, _MAX_PREFIX_BYTES = 3, 255
 _SAMPLE_ROWS = 128
+_FEW_ROWS = 16
+_FEW_WORDS = 32
 
 
-def encode_text(offsets: npt.NDArray[np.int32], data: Bytes, quick: bool = False) -> bytes:
+@dataclass(frozen=True, slots=True)
+class TextForm:
+    """What was found in the values of a column: the words that repeat, or None, and the bounds."""
+
+    array: pa.Array
+    words: pa.Array | None
+    codes: pa.Array | None
+    least: bytes
+    greatest: bytes
+
+
+def study_text(offsets: npt.NDArray[np.int32], data: Bytes) -> TextForm | None:
+    """What makes text smaller; None if it is of too few rows to look."""
+    if len(offsets) <= _FEW_ROWS:
+        return None
+    array = _binary(offsets, data)
+    words, codes = _dictionary(array) or (None, None)
+    return TextForm(array, words, codes, *_bounds(array if words is None else words))
+
+
+def _bounds(values: pa.Array) -> tuple[bytes, bytes]:
+    """The least and the greatest of some values."""
+    if len(values) <= _FEW_WORDS:
+        few = values.to_pylist()
+        return min(few), max(few)
+    found = pc.min_max(values)
+    return found["min"].as_py(), found["max"].as_py()
+
+
+def encode_text(offsets: npt.NDArray[np.int32], data: Bytes, form: TextForm | None) -> bytes:
     """Strings or binaries: by dictionary, or without their common prefix, or as they are.
 
-    `quick` tries nothing: zstd alone finds most of what repeats in few rows.
+    Without a form they are as they are: zstd alone finds most of what repeats in few rows.
     """
-    rows = len(offsets) - 1
-    if rows >= 16 and not quick:
-        array = _binary(offsets, data)
-        coded = _dictionary(array)
-        if coded is not None:
-            words, indices = coded
-            ends, letters = _parts(words)
-            codes = np.frombuffer(indices.buffers()[1], np.int32, rows)
-            head = struct.pack("<BII", _DICTIONARY, len(words), len(letters))
-            parts = (head, encode_integers(np.diff(ends)), letters.data, encode_integers(codes))
-            return b"".join(parts)
-        prefix = _common_prefix(array)
-        if prefix:
-            head = struct.pack("<BB", _PREFIX, len(prefix))
-            # Arrow needs the stop: without one it sizes its result wrongly.
-            tails = pc.binary_slice(array, len(prefix), int(np.diff(offsets).max()))
-            return b"".join((head, prefix, *_encode_plain(*_parts(tails))))
-    return b"".join((bytes([_PLAIN]), *_encode_plain(offsets, data)))
-
-
-def _encode_plain(offsets: npt.NDArray[np.int32], data: Bytes) -> tuple[bytes, bytes, memoryview]:
-    return struct.pack("<I", len(data)), encode_integers(np.diff(offsets)), data.data
+    if form is not None and form.words is not None and form.codes is not None:
+        ends, letters = _parts(form.words)
+        codes = np.frombuffer(form.codes.buffers()[1], np.int32, len(form.codes))
+        head = struct.pack("<BII", _DICTIONARY, len(form.words), len(letters))
+        parts = (head, encode_integers(np.diff(ends)), letters.data, encode_integers(codes))
+        return b"".join(parts)
+    lengths = np.diff(offsets)
+    prefix = b"" if form is None else _shared_prefix(form.least, form.greatest)
+    if form is not None and len(prefix) >= _MIN_PREFIX_BYTES:
+        # Arrow needs the stop: without one it sizes its result wrongly.
+        tails = pc.binary_slice(form.array, len(prefix), int(lengths.max()))
+        head = struct.pack("<BB", _PREFIX, len(prefix)) + prefix
+        lengths, data = lengths - np.int32(len(prefix)), _parts(tails)[1]
+    else:
+        head = bytes([_PLAIN])
+    return b"".join((head, struct.pack("<I", len(data)), encode_integers(lengths), data.data))
 
 
 def _binary(offsets: npt.NDArray[np.int32], data: Bytes | memoryview) -> pa.Array:
@@ -86,23 +111,12 @@ def _dictionary(array: pa.Array) -> tuple[pa.Array, pa.Array] | None:
     return coded.dictionary, coded.indices
 
 
-def _common_prefix(array: pa.Array) -> bytes:
-    """What all values begin with, if it is long enough to be worth keeping apart."""
-    places = (0, len(array) // 3, 2 * len(array) // 3, len(array) - 1)
-    prefix = _shared_prefix([array[place].as_py() for place in places])[:_MAX_PREFIX_BYTES]
-    if len(prefix) >= _MIN_PREFIX_BYTES and not pc.all(pc.starts_with(array, prefix)).as_py():
-        bounds = pc.min_max(array)
-        prefix = _shared_prefix([bounds["min"].as_py(), bounds["max"].as_py(), prefix])
-    return prefix if len(prefix) >= _MIN_PREFIX_BYTES else b""
-
-
-def _shared_prefix(values: Sequence[bytes]) -> bytes:
-    """What all these values begin with."""
-    least, greatest = min(values), max(values)
+def _shared_prefix(least: bytes, greatest: bytes) -> bytes:
+    """What all values between these begin with, as far as it is kept apart."""
     for place, (one, other) in enumerate(zip(least, greatest, strict=False)):
-        if one != other:
+        if one != other or place == _MAX_PREFIX_BYTES:
             return least[:place]
-    return least
+    return least[:_MAX_PREFIX_BYTES]
 
 
 def decode_text(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], Bytes, int]:

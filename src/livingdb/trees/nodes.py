@@ -172,7 +172,7 @@ def _key_array(shape: Shape, keys: Sequence[Any]) -> KeyArray:
 def draft_leaf(shape: Shape, columns: Sequence[pa.Array], last_key: Any) -> tuple[Entry, Draft]:
     """A chunk of rows, not yet compressed, and its entry."""
     draft = draft_chunk(columns, names=shape.names)
-    zones = [zone_of(columns[position]) for position in shape.zoned_positions]
+    zones = [zone_of(columns[at], draft.bounds[at]) for at in shape.zoned_positions]
     return Entry(last_key, draft.address, len(columns[0]), zones), draft
 
 
