@@ -26,6 +26,7 @@ __all__ = [
     "encode_floats",
     "encode_integers",
     "encode_wide",
+    "is_constant",
 ]
 
 Int64s = npt.NDArray[np.int64]
@@ -166,6 +167,11 @@ def _integers(planes: _Planes, rows: int) -> Int64s:
     else:
         _join(planes, rows, values)
     return values
+
+
+def is_constant(data: memoryview) -> bool:
+    """Whether the encoded integers, of at least one row, are all the same."""
+    return data[0] & 0xF1 == 0
 
 
 def decode_offsets(data: memoryview, rows: int, size: int) -> tuple[npt.NDArray[np.int32], int]:

@@ -19,6 +19,7 @@ from livingdb.chunks.encodings import (
     decode_codes,
     decode_offsets,
     encode_integers,
+    is_constant,
 )
 from livingdb.errors import Corruption
 
@@ -130,6 +131,8 @@ def decode_text(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], Byt
         if rows * data[1] + len(data) > MAX_TEXT_BYTES:
             raise Corruption("encoded text is longer than a column can be")
         offsets, letters, used = _decode_plain(data[at:], rows)
+        if rows and is_constant(data[at + 4 :]):
+            return *_with_prefix(data[2:at], letters.reshape(rows, len(letters) // rows)), at + used
         whole = pc.binary_replace_slice(_binary(offsets, letters), 0, 0, bytes(data[2:at]))
         return *_parts(whole), at + used
     if mode != _DICTIONARY:
@@ -149,6 +152,15 @@ def decode_text(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], Byt
             raise Corruption("encoded text is longer than a column can be")
     places = from_numbers(codes, pa.uint8() if codes.dtype == np.uint8 else pa.int64())
     return *_parts(pc.take(words, places, boundscheck=False)), at + size + used
+
+
+def _with_prefix(prefix: memoryview, tails: Bytes) -> tuple[npt.NDArray[np.int32], Bytes]:
+    """Offsets and bytes of values of one length, each of them the prefix and its tail."""
+    rows, size = len(tails), len(prefix)
+    whole = np.empty((rows, size + tails.shape[1]), np.uint8)
+    whole[:, :size] = np.frombuffer(prefix, np.uint8)
+    whole[:, size:] = tails
+    return np.arange(rows + 1, dtype=np.int32) * np.int32(whole.shape[1]), whole.reshape(-1)
 
 
 def _decode_plain(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], Bytes, int]:
