@@ -148,6 +148,25 @@ def test_floats(array: npt.NDArray[np.float64], digits: int, rounded: bool) -> N
         assert back.tobytes() == part.tobytes()
 
 
+@settings(max_examples=tries(200))
+@given(
+    st.lists(
+        st.floats(allow_nan=True) | st.integers(-(2**54), 2**54).map(lambda n: n / 100),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_few_floats_are_encoded_as_many_are(values: list[float]) -> None:
+    array = np.array(values)
+    with np.errstate(all="ignore"):
+        exponent = encodings._decimal_exponent(array)
+        expected = None
+        if exponent is not None:
+            scaled = np.rint(array * 10.0**exponent).astype(np.int64)
+            expected = exponent, scaled.tolist()
+    assert encodings._few_decimals(values) == expected
+
+
 @thorough
 @given(st.integers(0, 60).flatmap(lambda n: st.binary(min_size=16 * n, max_size=16 * n)))
 def test_wide_values(data: bytes) -> None:

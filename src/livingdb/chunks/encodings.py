@@ -8,6 +8,7 @@ of this touches addresses, and a decoder accepts every mode an encoder ever wrot
 
 from __future__ import annotations
 
+from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,7 @@ _SAMPLE_STEPS = 64
 _MAX_EXPONENT = 6
 _POWERS = 10.0 ** np.arange(_MAX_EXPONENT + 1)
 _EXACT_LIMIT = 2.0**53
+_FEW_FLOATS = 4
 
 
 # --- integers -----------------------------------------------------------------------------
@@ -275,7 +277,11 @@ def _join(planes: _Planes, rows: int, out: npt.NDArray[Any]) -> None:
 
 def encode_floats(values: npt.NDArray[Any]) -> bytes:
     """Floats or doubles: as scaled integers where that is exact, else in byte planes."""
-    if values.dtype == np.float64 and len(values):
+    if values.dtype == np.float64 and 0 < len(values) <= _FEW_FLOATS:
+        few = _few_decimals(values.tolist())
+        if few is not None:
+            return bytes([_DECIMAL, few[0]]) + encode_integers(np.array(few[1], np.int64))
+    elif values.dtype == np.float64 and len(values):
         exponent = _decimal_exponent(values)
         if exponent is not None:
             with np.errstate(over="ignore"):
@@ -286,6 +292,22 @@ def encode_floats(values: npt.NDArray[Any]) -> bytes:
                 return bytes([_DECIMAL, exponent]) + encode_integers(scaled.astype(np.int64))
     width = values.dtype.itemsize
     return bytes([_SPLIT, 0]) + values.view(np.uint8).reshape(-1, width).T.tobytes()
+
+
+def _few_decimals(values: list[float]) -> tuple[int, list[int]] | None:
+    """The least power of ten that makes the values whole, and what they are then, if one does.
+
+    What `_decimal_exponent` finds for many; calls of NumPy would take longer than these few.
+    """
+    largest = max(map(abs, values))
+    if any(map(isnan, values)) or largest >= _EXACT_LIMIT / 10.0**_MAX_EXPONENT:
+        return None
+    for exponent in range(_MAX_EXPONENT + 1):
+        power = 10.0**exponent
+        scaled = [round(value * power) for value in values]
+        if all(one / power == value for one, value in zip(scaled, values, strict=True)):
+            return exponent, scaled
+    return None
 
 
 def _decimal_exponent(values: npt.NDArray[np.float64]) -> int | None:
