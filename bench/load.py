@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 import livingdb
 from bench.measure import Result
@@ -84,10 +84,18 @@ def _database(rows: int = 1_000) -> Iterator[tuple[Path, livingdb.Database, livi
 
 
 def _python(program: str, *arguments: object) -> subprocess.Popen[str]:
-    """A process of Python that runs a module or a text; what it has to say is read later."""
+    """A process of Python that runs a module or a text; what it has to say is read later.
+
+    What is compiled is compiled once, as where LivingDB is installed.
+    """
     given = ["-m", program] if program.startswith("bench.") else ["-c", program]
     home = Path(__file__).parent.parent
-    place = {**os.environ, "PYTHONPATH": os.pathsep.join([str(home / "src"), str(home)])}
+    place = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(home / "src"), str(home)]),
+        "PYTHONPYCACHEPREFIX": str(Path(gettempdir()) / "livingdb-bench-bytecode"),
+    }
+    place.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, *given, *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=place, cwd=home)
 

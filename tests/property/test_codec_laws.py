@@ -15,7 +15,7 @@ from tests.property.trying import tries
 from tests.unit.chunks import format_reference
 from tests.unit.chunks.arrays import layouts, normal
 
-from livingdb.chunks import encodings
+from livingdb.chunks import encodings, text_encodings
 from livingdb.chunks.body import decode_body, encode_body
 from livingdb.chunks.canonical import digest_column, from_arrow, to_arrow
 from livingdb.chunks.chunk import Chunk, encode_chunk
@@ -148,6 +148,25 @@ def test_floats(array: npt.NDArray[np.float64], digits: int, rounded: bool) -> N
         assert back.tobytes() == part.tobytes()
 
 
+@settings(max_examples=tries(200))
+@given(
+    st.lists(
+        st.floats(allow_nan=True) | st.integers(-(2**54), 2**54).map(lambda n: n / 100),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_few_floats_are_encoded_as_many_are(values: list[float]) -> None:
+    array = np.array(values)
+    with np.errstate(all="ignore"):
+        exponent = encodings._decimal_exponent(array)
+        expected = None
+        if exponent is not None:
+            scaled = np.rint(array * 10.0**exponent).astype(np.int64)
+            expected = exponent, scaled.tolist()
+    assert encodings._few_decimals(values) == expected
+
+
 @thorough
 @given(st.integers(0, 60).flatmap(lambda n: st.binary(min_size=16 * n, max_size=16 * n)))
 def test_wide_values(data: bytes) -> None:
@@ -173,8 +192,12 @@ def test_text(words: list[bytes], prefix: bytes, times: int, numbered: bool) -> 
     column = from_arrow(pa.array(many, pa.binary()))
     assert column.offsets is not None
     assert column.data is not None
-    encoded = encodings.encode_text(column.offsets, column.data)
-    offsets, data, used = encodings.decode_text(memoryview(encoded), len(many))
-    assert used == len(encoded)
-    assert np.array_equal(offsets, column.offsets)
-    assert np.array_equal(data, column.data)
+    form = text_encodings.study_text(column.offsets, column.data)
+    if form is not None:
+        assert (form.least, form.greatest) == (min(many), max(many))
+    for used_form in (form, None):
+        encoded = text_encodings.encode_text(column.offsets, column.data, used_form)
+        offsets, data, used = text_encodings.decode_text(memoryview(encoded), len(many))
+        assert used == len(encoded)
+        assert np.array_equal(offsets, column.offsets)
+        assert np.array_equal(data, column.data)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
 from livingdb.access.user import User
-from livingdb.graph.draft import Action
 from livingdb.graph.graph import Graph, now
+
+if TYPE_CHECKING:
+    from livingdb.graph.draft import Action
 
 __all__ = ["DONE", "REFUSED", "entry", "note_action"]
 

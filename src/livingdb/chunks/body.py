@@ -12,22 +12,37 @@ import pyarrow as pa
 
 from livingdb.chunks import encodings
 from livingdb.chunks.canonical import Column, bitmap_bytes
+from livingdb.chunks.text_encodings import TextForm, decode_text, encode_text, study_text
 from livingdb.chunks.types import flat_width_bytes
 from livingdb.errors import Corruption, InvalidData
 
-__all__ = ["MAX_VALUES", "decode_body", "encode_body"]
+__all__ = ["MAX_VALUES", "decode_body", "encode_body", "study_column"]
 
 MAX_VALUES = 1 << 27
 """How many values one column of one chunk holds, those inside of others counted too."""
 
 
-def encode_body(column: Column, data_type: pa.DataType, quick: bool = False) -> bytes:
-    """The encoded bytes of a canonical column; `quick` prefers less work to fewer bytes."""
+def encode_body(
+    column: Column, data_type: pa.DataType, quick: bool = False, form: TextForm | None = None
+) -> bytes:
+    """The encoded bytes of a canonical column; `quick` prefers less work to fewer bytes.
+
+    `form` is what `study_column` found in it, if somebody has asked that before.
+    """
     if column.children and _values(column) > MAX_VALUES:
         raise InvalidData(f"one column of one chunk holds at most {MAX_VALUES} nested values")
     parts: list[bytes | memoryview] = []
-    _encode(column, data_type, parts, quick)
+    if form is None and not quick:
+        form = study_column(column)
+    _encode(column, data_type, parts, quick, form)
     return b"".join(parts)
+
+
+def study_column(column: Column) -> TextForm | None:
+    """What makes text smaller; None for other columns, and if it is of too few rows to look."""
+    if column.offsets is None or column.data is None:
+        return None
+    return study_text(column.offsets, column.data)
 
 
 def _values(column: Column) -> int:
@@ -35,7 +50,11 @@ def _values(column: Column) -> int:
 
 
 def _encode(
-    column: Column, data_type: pa.DataType, parts: list[bytes | memoryview], quick: bool
+    column: Column,
+    data_type: pa.DataType,
+    parts: list[bytes | memoryview],
+    quick: bool,
+    form: TextForm | None,
 ) -> None:
     if column.validity is None:
         parts.append(b"\0")
@@ -48,7 +67,7 @@ def _encode(
         parts.append(_encode_fixed(column, data_type))
         return
     elif column.data is not None:
-        parts.append(encodings.encode_text(column.offsets, column.data, quick))
+        parts.append(encode_text(column.offsets, column.data, form))
         return
     else:
         parts.append(struct.pack("<I", int(column.offsets[-1])))
@@ -56,7 +75,7 @@ def _encode(
         is_map = pa.types.is_map(data_type)
         types = [data_type.key_type, data_type.item_type] if is_map else [data_type.value_type]
     for child, child_type in zip(column.children, types, strict=True):
-        _encode(child, child_type, parts, quick)
+        _encode(child, child_type, parts, quick, None if quick else study_column(child))
 
 
 def _encode_fixed(column: Column, data_type: pa.DataType) -> bytes | memoryview:
@@ -117,7 +136,7 @@ class _Decoder:
             values, used = _decode_fixed(data[at:], data_type, rows, width)
             return Column(rows, validity, values), at + used
         if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
-            offsets, text, used = encodings.decode_text(data[at:], rows)
+            offsets, text, used = decode_text(data[at:], rows)
             return Column(rows, validity, text, offsets), at + used
         offsets, used = _list_offsets(data[at:], rows)
         is_map = pa.types.is_map(data_type)
@@ -149,5 +168,5 @@ def _decode_fixed(
 
 def _list_offsets(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], int]:
     (total,) = struct.unpack_from("<I", data)
-    lengths, used = encodings.decode_integers(data[4:], rows)
-    return encodings.checked_offsets(lengths, total), 4 + used
+    offsets, used = encodings.decode_offsets(data[4:], rows, total)
+    return offsets, 4 + used

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from blake3 import blake3
 
+from livingdb.chunks import arrow_functions as pc
 from livingdb.chunks.arrow_values import as_mask
 from livingdb.chunks.types import flat_width_bytes
 from livingdb.errors import Corruption, InvalidData, Unsupported
@@ -26,6 +26,7 @@ Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[Any]
 
 MAX_VALUE_BYTES = 2**31 - 1
+_JOINED_BYTES = 1 << 18
 
 
 @dataclass(slots=True)
@@ -61,6 +62,12 @@ def numpy_type(data_type: pa.DataType) -> np.dtype[Any]:
 
 def digest_column(column: Column) -> bytes:
     """BLAKE3-256 of the canonical bytes of the column."""
+    offsets, data = column.offsets, column.data
+    if offsets is not None and data is not None and data.size <= _JOINED_BYTES:
+        # Parts that do not end where BLAKE3 cuts are hashed faster as one.
+        parts: list[bytes | memoryview] = [data.data, offsets.data]
+        parts += [b"\0"] if column.validity is None else [column.validity.data, b"\1"]
+        return blake3(b"".join(parts)).digest()
     hasher = blake3()
     _update(hasher, column)
     return hasher.digest()

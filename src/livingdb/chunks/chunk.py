@@ -15,7 +15,7 @@ import pyarrow as pa
 import zstandard
 
 from livingdb.chunks.address import Address, digest, short
-from livingdb.chunks.body import decode_body, encode_body
+from livingdb.chunks.body import decode_body, encode_body, study_column
 from livingdb.chunks.canonical import Column, digest_column, from_arrow, to_arrow
 from livingdb.chunks.chunk_format import (
     BUILT_IN,
@@ -100,10 +100,14 @@ Fetch = Callable[[Address], Buffer]
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A chunk whose columns are encoded but not yet compressed."""
+    """A chunk whose columns are encoded but not yet compressed.
+
+    `bounds` are the least and the greatest value of a column of text, where that was looked at.
+    """
 
     header: bytes
     bodies: list[bytes]
+    bounds: list[tuple[bytes, bytes] | None]
 
     @property
     def address(self) -> Address:
@@ -167,14 +171,18 @@ def draft_chunk(
         raise InvalidData(f"a chunk holds at most {MAX_CHUNK_ROWS} rows, not {rows}")
     header = [start_of_header(kind, level, rows, len(arrays))]
     bodies = []
+    bounds: list[tuple[bytes, bytes] | None] = []
     for position, array in enumerate(arrays):
         if len(array) != rows:
             raise InvalidData("the columns of a chunk must have one length")
         column = from_arrow(array, names[position] if names else str(position))
         header.append(describe(array.type))
         header.append(digest_column(column))
-        bodies.append(encode_body(column, array.type, quick))
-    return Draft(b"".join(header), bodies)
+        form = None if quick else study_column(column)
+        bodies.append(encode_body(column, array.type, quick, form))
+        is_bounded = form is not None and column.validity is None  # else it has slots of no value
+        bounds.append((form.least, form.greatest) if form is not None and is_bounded else None)
+    return Draft(b"".join(header), bodies, bounds)
 
 
 def compress_draft(draft: Draft, level: int = DEFAULT_LEVEL) -> StoredChunk:

@@ -2,35 +2,32 @@
 
 Numbers: difference from the minimum or from the neighbour, split into byte planes, without
 the planes that are all zero and with the last one folded where its values are small.  Doubles
-that are short decimals: as the integers they came from.  Text: a dictionary where values
-repeat, and without the prefix that all values share.  None of this touches addresses, and a
-decoder accepts every mode an encoder ever wrote.
+that are short decimals: as the integers they came from.  `text_encodings` has those of text.  None
+of this touches addresses, and a decoder accepts every mode an encoder ever wrote.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
-from typing import Any
+from math import isnan
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from livingdb.chunks.arrow_values import taken_rows
 from livingdb.errors import Corruption
 
 __all__ = [
+    "MAX_TEXT_BYTES",
     "checked_offsets",
+    "decode_codes",
     "decode_floats",
     "decode_integers",
-    "decode_text",
+    "decode_offsets",
     "decode_wide",
     "encode_floats",
     "encode_integers",
-    "encode_text",
     "encode_wide",
+    "is_constant",
 ]
 
 Int64s = npt.NDArray[np.int64]
@@ -38,14 +35,12 @@ Bytes = npt.NDArray[np.uint8]
 
 _FOLDS = (0, 3, 2, 1, 1, 0, 0, 0, 0)  # by the number of bits in use
 _SPLIT, _DECIMAL = 0, 1
-_PLAIN, _DICTIONARY, _PREFIX = 0, 1, 2
-_MIN_PREFIX_BYTES, _MAX_PREFIX_BYTES = 3, 255
-_MAX_TEXT_BYTES = 2**31 - 1
-_SAMPLE_ROWS = 128
+MAX_TEXT_BYTES = 2**31 - 1
 _SAMPLE_STEPS = 64
 _MAX_EXPONENT = 6
 _POWERS = 10.0 ** np.arange(_MAX_EXPONENT + 1)
 _EXACT_LIMIT = 2.0**53
+_FEW_FLOATS = 4
 
 
 # --- integers -----------------------------------------------------------------------------
@@ -58,7 +53,7 @@ def encode_integers(values: npt.NDArray[Any]) -> bytes:
     wide: Int64s = values if values.dtype == np.int64 else values.astype(np.int64)
     low, high = int(wide.min()), int(wide.max())
     bits = (high - low).bit_length()
-    if bits and len(wide) > 1 and _rises_steadily(wide[:_SAMPLE_STEPS]):
+    if bits and len(wide) > 1 and (bits > 8 or _steps_alike(wide)) and _rises_steadily(wide):
         steps = np.diff(wide)
         step_low, step_high = int(steps.min()), int(steps.max())
         step_bits = (step_high - step_low).bit_length()
@@ -68,8 +63,14 @@ def encode_integers(values: npt.NDArray[Any]) -> bytes:
     return _head(False, bits, low, 0) + _split(wide - np.int64(low), bits)
 
 
-def _rises_steadily(sample: Int64s) -> bool:
+def _steps_alike(values: Int64s) -> bool:
+    """Whether the first steps are one: of values of one byte, only steps that are take less."""
+    return len(values) < 3 or bool(values[1] - values[0] == values[2] - values[1])
+
+
+def _rises_steadily(values: Int64s) -> bool:
     """Whether neighbours differ by less than the values do, as a sample shows."""
+    sample = values[:_SAMPLE_STEPS]
     steps = sample[1:] - sample[:-1]
     return int(steps.max()) - int(steps.min()) < int(sample.max()) - int(sample.min())
 
@@ -117,19 +118,27 @@ def _fold(plane: Bytes, folds: int) -> bytes:
     return plane.tobytes()
 
 
-def decode_integers(data: memoryview, rows: int) -> tuple[Int64s, int]:
-    """The integers and how many bytes they took."""
-    if rows == 0:
-        return np.empty(0, np.int64), 0
+class _Planes(NamedTuple):
+    """Encoded integers, read up to what has to be computed: a base and byte planes over it."""
+
+    is_delta: int
+    first: int
+    base: int
+    number: int
+    raw: Bytes
+    end: int
+
+
+def _read_planes(data: memoryview, rows: int) -> _Planes:
+    """What the encoded integers of at least one row say; `Corruption` if they are cut short."""
     mode, sizes = data[0], data[1]
     delta, folds, planes = mode & 1, mode >> 1 & 7, mode >> 4
     base_end = 2 + (sizes & 15)
     start = base_end + (sizes >> 4)
     if planes > 8 or folds > (3 if planes else 0) or start > 18:
         raise Corruption("encoded integers have an impossible head")
-    base = _decode_signed(data[2:base_end])
     stored = rows - delta
-    whole = max(planes - 1, 0) * stored
+    whole = planes * stored - stored if planes else 0
     end = start + whole + (-(-stored >> folds) if planes else 0)
     if len(data) < end:
         raise Corruption("encoded integers are cut short")
@@ -137,14 +146,90 @@ def decode_integers(data: memoryview, rows: int) -> tuple[Int64s, int]:
     if folds:
         last = _UNFOLDED[folds].take(raw[whole:]).view(np.uint8)[:stored]
         raw = np.concatenate((raw[:whole], last)) if whole else last
+    base, first = _decode_signed(data[2:base_end]), _decode_signed(data[base_end:start])
+    return _Planes(delta, first, base, planes, raw, end)
+
+
+def decode_integers(data: memoryview, rows: int) -> tuple[Int64s, int]:
+    """The integers and how many bytes they took."""
+    if rows == 0:
+        return np.empty(0, np.int64), 0
+    planes = _read_planes(data, rows)
+    return _integers(planes, rows), planes.end
+
+
+def _integers(planes: _Planes, rows: int) -> Int64s:
+    if planes.is_delta and not planes.number:
+        return _numbers(rows) * np.int64(planes.base) + np.int64(planes.first)
     values = np.empty(rows, np.int64)
-    if delta:
-        values[0] = _decode_signed(data[base_end:start])
-        _join(raw, stored, planes, base, values[1:])
+    if planes.is_delta:
+        values[0] = np.int64(planes.first)
+        _join(planes, rows - 1, values[1:])
         np.cumsum(values, out=values)
     else:
-        _join(raw, stored, planes, base, values)
-    return values, end
+        _join(planes, rows, values)
+    return values
+
+
+def is_constant(data: memoryview) -> bool:
+    """Whether the encoded integers, of at least one row, are all the same."""
+    return data[0] & 0xF1 == 0
+
+
+def decode_offsets(data: memoryview, rows: int, size: int) -> tuple[npt.NDArray[np.int32], int]:
+    """Offsets from encoded lengths that add up to `size`, and how many bytes those took."""
+    if rows == 0:
+        return checked_offsets(np.empty(0, np.int64), size), 0
+    planes = _read_planes(data, rows)
+    most = rows * (planes.base + 255)
+    if planes.is_delta or planes.number > 1 or planes.base < 0 or most > MAX_TEXT_BYTES:
+        return checked_offsets(_integers(planes, rows), size), planes.end
+    # Lengths of one byte over a base: none is negative, and their sum fits.
+    offsets = np.empty(rows + 1, np.int32)
+    offsets[0] = 0
+    if planes.number and planes.base:
+        np.add(planes.raw, np.int32(planes.base), out=offsets[1:], dtype=np.int32)
+        np.cumsum(offsets, out=offsets)
+    elif planes.number:
+        np.cumsum(planes.raw, dtype=np.int32, out=offsets[1:])
+    else:
+        offsets[:] = _numbers(rows + 1) * np.int64(planes.base)
+    if int(offsets[-1]) != size:
+        raise Corruption("encoded values have lengths that do not add up")
+    return offsets, planes.end
+
+
+def decode_codes(data: memoryview, rows: int, count: int) -> tuple[npt.NDArray[Any], int]:
+    """Integers from 0 to below `count`, as narrow as they are stored, and how many bytes they took.
+
+    `Corruption` if one is not.
+    """
+    if rows == 0:
+        return np.empty(0, np.int64), 0
+    planes = _read_planes(data, rows)
+    codes: npt.NDArray[Any]
+    if planes.number == 1 and not planes.is_delta and not planes.base:
+        codes = planes.raw
+        is_within = int(codes.max()) < count
+    else:
+        codes = _integers(planes, rows)
+        is_within = int(codes.view(np.uint64).max()) < count  # negative ones are huge
+    if not is_within:
+        raise Corruption("encoded text points outside its dictionary")
+    return codes, planes.end
+
+
+def checked_offsets(lengths: Int64s, size: int) -> npt.NDArray[np.int32]:
+    """Offsets from lengths, none of them negative, that add up to `size`."""
+    if size > MAX_TEXT_BYTES:
+        raise Corruption("encoded values are longer than a column can be")
+    if len(lengths) and int(lengths.view(np.uint64).max()) > size:  # negative ones are huge
+        raise Corruption("encoded values have an impossible length")
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    if int(offsets[-1]) != size:
+        raise Corruption("encoded values have lengths that do not add up")
+    return offsets.astype(np.int32)
 
 
 def _unfold_table(folds: int) -> npt.NDArray[Any]:
@@ -158,21 +243,31 @@ def _unfold_table(folds: int) -> npt.NDArray[Any]:
 _UNFOLDED = {folds: _unfold_table(folds) for folds in (1, 2, 3)}
 
 
-def _decode_signed(data: memoryview) -> np.int64:
-    return np.int64(int.from_bytes(data, "little", signed=True))
+def _decode_signed(data: memoryview) -> int:
+    return int.from_bytes(data, "little", signed=True) if data else 0
 
 
-def _join(raw: Bytes, rows: int, planes: int, base: np.int64, out: Int64s) -> None:
-    if planes == 0:
+_FIRST_NUMBERS = np.arange(1 << 14)
+
+
+def _numbers(count: int) -> Int64s:
+    """The numbers from 0 on; not to be written to."""
+    return _FIRST_NUMBERS[:count] if count <= len(_FIRST_NUMBERS) else np.arange(count)
+
+
+def _join(planes: _Planes, rows: int, out: npt.NDArray[Any]) -> None:
+    """What the planes stand for, over their base, without the sums of a delta."""
+    count, raw, base = planes.number, planes.raw, out.dtype.type(planes.base)
+    if count == 0:
         out[:] = base
         return
-    if planes == 1:
+    if count == 1:
         np.add(raw, base, out=out)
         return
-    parts = raw.reshape(planes, rows)
-    residues = parts[0].astype("<u4" if planes <= 4 else "<i8")
+    parts = raw.reshape(count, rows)
+    residues = parts[0].astype("<u4" if count <= 4 else "<i8")
     spread = residues.view(np.uint8).reshape(rows, -1)
-    for plane in range(1, planes):
+    for plane in range(1, count):
         spread[:, plane] = parts[plane]
     np.add(residues, base, out=out)
 
@@ -182,17 +277,37 @@ def _join(raw: Bytes, rows: int, planes: int, base: np.int64, out: Int64s) -> No
 
 def encode_floats(values: npt.NDArray[Any]) -> bytes:
     """Floats or doubles: as scaled integers where that is exact, else in byte planes."""
-    if values.dtype == np.float64 and len(values):
+    if values.dtype == np.float64 and 0 < len(values) <= _FEW_FLOATS:
+        few = _few_decimals(values.tolist())
+        if few is not None:
+            return bytes([_DECIMAL, few[0]]) + encode_integers(np.array(few[1], np.int64))
+    elif values.dtype == np.float64 and len(values):
         exponent = _decimal_exponent(values)
         if exponent is not None:
             with np.errstate(over="ignore"):
-                scaled = np.rint(values * _POWERS[exponent])
-            if np.array_equal(scaled / _POWERS[exponent], values) and (
-                np.abs(scaled).max() < _EXACT_LIMIT
-            ):
+                scaled = values * _POWERS[exponent]
+            np.rint(scaled, out=scaled)
+            is_exact = bool((scaled / _POWERS[exponent] == values).all())
+            if is_exact and scaled.max() < _EXACT_LIMIT and scaled.min() > -_EXACT_LIMIT:
                 return bytes([_DECIMAL, exponent]) + encode_integers(scaled.astype(np.int64))
     width = values.dtype.itemsize
     return bytes([_SPLIT, 0]) + values.view(np.uint8).reshape(-1, width).T.tobytes()
+
+
+def _few_decimals(values: list[float]) -> tuple[int, list[int]] | None:
+    """The least power of ten that makes the values whole, and what they are then, if one does.
+
+    What `_decimal_exponent` finds for many; calls of NumPy would take longer than these few.
+    """
+    largest = max(map(abs, values))
+    if any(map(isnan, values)) or largest >= _EXACT_LIMIT / 10.0**_MAX_EXPONENT:
+        return None
+    for exponent in range(_MAX_EXPONENT + 1):
+        power = 10.0**exponent
+        scaled = [round(value * power) for value in values]
+        if all(one / power == value for one, value in zip(scaled, values, strict=True)):
+            return exponent, scaled
+    return None
 
 
 def _decimal_exponent(values: npt.NDArray[np.float64]) -> int | None:
@@ -212,12 +327,27 @@ def decode_floats(data: memoryview, rows: int, width: int) -> tuple[npt.NDArray[
         raise Corruption("encoded floats are cut short")
     mode, exponent = data[0], data[1]
     if mode == _DECIMAL and exponent <= _MAX_EXPONENT and width == 8:
-        integers, used = decode_integers(data[2:], rows)
-        return integers / _POWERS[exponent], 2 + used
+        return _decode_decimals(data[2:], rows, exponent)
     if mode != _SPLIT:
         raise Corruption(f"encoded floats have the unknown mode {mode}")
     planes, used = _unsplit(data[2:], rows, width)
     return planes.view(f"<f{width}"), 2 + used
+
+
+def _decode_decimals(
+    data: memoryview, rows: int, exponent: int
+) -> tuple[npt.NDArray[np.float64], int]:
+    """Doubles from the integers they are at a power of ten, and how many bytes they took."""
+    if rows == 0:
+        return np.empty(0, np.float64), 2
+    planes = _read_planes(data, rows)
+    if planes.is_delta or planes.number > 6 or abs(planes.base) > _EXACT_LIMIT:
+        values = _integers(planes, rows) / _POWERS[exponent]
+    else:  # which doubles hold and add exactly
+        values = np.empty(rows, np.float64)
+        _join(planes, rows, values)
+        np.divide(values, _POWERS[exponent], out=values)
+    return values, 2 + planes.end
 
 
 def _unsplit(data: memoryview, rows: int, width: int) -> tuple[Bytes, int]:
@@ -266,134 +396,3 @@ def decode_wide(data: memoryview, rows: int, width: int) -> tuple[Bytes, int]:
         raise Corruption(f"encoded values have the unknown mode {mode}")
     joined, used = _unsplit(data[1:], rows, width)
     return joined.reshape(rows, width), 1 + used
-
-
-# --- text ---------------------------------------------------------------------------------
-
-
-def encode_text(offsets: npt.NDArray[np.int32], data: Bytes, quick: bool = False) -> bytes:
-    """Strings or binaries: by dictionary, or without their common prefix, or as they are.
-
-    `quick` tries nothing: zstd alone finds most of what repeats in few rows.
-    """
-    rows = len(offsets) - 1
-    if rows >= 16 and not quick:
-        array = _binary(offsets, data)
-        coded = _dictionary(array)
-        if coded is not None:
-            words, indices = coded
-            ends, letters = _parts(words)
-            codes = np.frombuffer(indices.buffers()[1], np.int32, rows)
-            head = struct.pack("<BII", _DICTIONARY, len(words), len(letters))
-            parts = (head, encode_integers(np.diff(ends)), letters.data, encode_integers(codes))
-            return b"".join(parts)
-        prefix = _common_prefix(array)
-        if prefix:
-            head = struct.pack("<BB", _PREFIX, len(prefix))
-            # Arrow needs the stop: without one it sizes its result wrongly.
-            tails = pc.binary_slice(array, len(prefix), int(np.diff(offsets).max()))
-            return b"".join((head, prefix, *_encode_plain(*_parts(tails))))
-    return b"".join((bytes([_PLAIN]), *_encode_plain(offsets, data)))
-
-
-def _encode_plain(offsets: npt.NDArray[np.int32], data: Bytes) -> tuple[bytes, bytes, memoryview]:
-    return struct.pack("<I", len(data)), encode_integers(np.diff(offsets)), data.data
-
-
-def _binary(offsets: npt.NDArray[np.int32], data: Bytes | memoryview) -> pa.Array:
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers, 0)
-
-
-def _parts(array: pa.Array) -> tuple[npt.NDArray[np.int32], Bytes]:
-    """Offsets and bytes of a binary array that is no slice."""
-    _, offset_buffer, text = array.buffers()
-    if offset_buffer is None:
-        return np.zeros(1, np.int32), np.empty(0, np.uint8)
-    offsets = np.frombuffer(offset_buffer, np.int32, len(array) + 1)
-    size = int(offsets[-1])
-    return offsets, np.empty(0, np.uint8) if text is None else np.frombuffer(text, np.uint8, size)
-
-
-def _dictionary(array: pa.Array) -> tuple[pa.Array, pa.Array] | None:
-    coded = array.slice(0, _SAMPLE_ROWS).dictionary_encode()
-    if len(coded.dictionary) * 2 > len(coded):
-        return None
-    if len(array) > _SAMPLE_ROWS:
-        coded = array.dictionary_encode()
-    if len(coded.dictionary) * 4 > len(array):
-        return None
-    return coded.dictionary, coded.indices
-
-
-def _common_prefix(array: pa.Array) -> bytes:
-    """What all values begin with, if it is long enough to be worth keeping apart."""
-    places = (0, len(array) // 3, 2 * len(array) // 3, len(array) - 1)
-    prefix = _shared_prefix([array[place].as_py() for place in places])[:_MAX_PREFIX_BYTES]
-    if len(prefix) >= _MIN_PREFIX_BYTES and not pc.all(pc.starts_with(array, prefix)).as_py():
-        bounds = pc.min_max(array)
-        prefix = _shared_prefix([bounds["min"].as_py(), bounds["max"].as_py(), prefix])
-    return prefix if len(prefix) >= _MIN_PREFIX_BYTES else b""
-
-
-def _shared_prefix(values: Sequence[bytes]) -> bytes:
-    """What all these values begin with."""
-    least, greatest = min(values), max(values)
-    for place, (one, other) in enumerate(zip(least, greatest, strict=False)):
-        if one != other:
-            return least[:place]
-    return least
-
-
-def decode_text(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], Bytes, int]:
-    """Offsets, bytes, and how many encoded bytes they took."""
-    mode = data[0]
-    if mode == _PLAIN:
-        offsets, letters, used = _decode_plain(data[1:], rows)
-        return offsets, letters, 1 + used
-    if mode == _PREFIX:
-        at = 2 + data[1]
-        if rows * data[1] + len(data) > _MAX_TEXT_BYTES:
-            raise Corruption("encoded text is longer than a column can be")
-        offsets, letters, used = _decode_plain(data[at:], rows)
-        whole = pc.binary_replace_slice(_binary(offsets, letters), 0, 0, bytes(data[2:at]))
-        return *_parts(whole), at + used
-    if mode != _DICTIONARY:
-        raise Corruption(f"encoded text has the unknown mode {mode}")
-    count, size = struct.unpack_from("<II", data, 1)
-    if count > rows:
-        raise Corruption("encoded text has a dictionary larger than its rows")
-    lengths, used = decode_integers(data[9:], count)
-    at = 9 + used
-    if len(data) < at + size:
-        raise Corruption("encoded text is cut short")
-    words = _binary(checked_offsets(lengths, size), data[at : at + size])
-    codes, used = decode_integers(data[at + size :], rows)
-    if rows and int(codes.view(np.uint64).max()) >= count:
-        raise Corruption("encoded text points outside its dictionary")
-    if rows * size > _MAX_TEXT_BYTES and int(lengths[codes].sum()) > _MAX_TEXT_BYTES:
-        raise Corruption("encoded text is longer than a column can be")
-    return *_parts(pc.take(words, taken_rows(codes), boundscheck=False)), at + size + used
-
-
-def _decode_plain(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], Bytes, int]:
-    (size,) = struct.unpack_from("<I", data)
-    lengths, used = decode_integers(data[4:], rows)
-    offsets = checked_offsets(lengths, size)
-    start = 4 + used
-    if len(data) < start + size:
-        raise Corruption("encoded text is cut short")
-    return offsets, np.frombuffer(data, np.uint8, size, start), start + size
-
-
-def checked_offsets(lengths: Int64s, size: int) -> npt.NDArray[np.int32]:
-    """Offsets from lengths, none of them negative, that add up to `size`."""
-    if size > _MAX_TEXT_BYTES:
-        raise Corruption("encoded values are longer than a column can be")
-    if len(lengths) and int(lengths.view(np.uint64).max()) > size:  # negative ones are huge
-        raise Corruption("encoded values have an impossible length")
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    if int(offsets[-1]) != size:
-        raise Corruption("encoded values have lengths that do not add up")
-    return offsets.astype(np.int32)

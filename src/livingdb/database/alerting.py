@@ -12,7 +12,6 @@ from livingdb.access.roles import Role
 from livingdb.alerts.dispatcher import Dispatcher
 from livingdb.alerts.outbox import Delivery
 from livingdb.alerts.sinks import check_severity, from_json, sinks_to_json
-from livingdb.alerts.watch import WatchTarget
 from livingdb.catalog.alerts import WatchRow
 from livingdb.database.alert import Alert, every_alert
 from livingdb.errors import InvalidData, InvalidName, LivingDBError, NotFound
@@ -21,6 +20,7 @@ from livingdb.graph.snapshot_columns import to_datetime
 
 if TYPE_CHECKING:
     from livingdb.alerts.sinks import Sink
+    from livingdb.alerts.watch import WatchTarget
     from livingdb.database.database import Database
 
 __all__ = ["Alerting"]
@@ -123,6 +123,8 @@ class Watch:
     @property
     def what(self) -> WatchTarget:
         """What it looks for."""
+        from livingdb.alerts.watch import WatchTarget
+
         return WatchTarget.from_json(self._row.spec["on"])
 
     @property
@@ -167,6 +169,8 @@ def add_watch(graph: Graph, name: str, what: object, alerts: object, severity: s
     """A new watch, from the next commit on; `AlreadyExists` if the name is taken."""
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise InvalidName(f"{name!r} is no name for a watch")
+    from livingdb.alerts.watch import WatchTarget
+
     if not isinstance(what, WatchTarget):
         raise InvalidData(
             f"{what!r} cannot be watched; say livingdb.alert.on_schema_change(), on_merge(), "

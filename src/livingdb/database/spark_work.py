@@ -13,12 +13,12 @@ from livingdb.engines.tree_parts import TreeParts
 from livingdb.graph.graph import Graph
 from livingdb.graph.large_work import LARGE_ROWS, WrittenFile
 from livingdb.tables.index import Version
-from livingdb.trees.diff import DiffBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from livingdb.engines.spark.projected_table import ProjectedTable
+    from livingdb.trees.diff import DiffBatch
 
 __all__ = ["SparkWork"]
 

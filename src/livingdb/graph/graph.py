@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from copy import copy
 from threading import RLock
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
@@ -27,10 +28,8 @@ from livingdb.catalog.syncs import ActiveSyncs
 from livingdb.chunks.address import Address
 from livingdb.errors import Corruption, LivingDBError, Locked, NotFound
 from livingdb.graph.branches_in_step import BranchesInStep
-from livingdb.graph.catalog_changes import CatalogChange
 from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.course import followers
-from livingdb.graph.draft import Action, Draft, HeadMove, Intent, distinct_versions
 from livingdb.graph.forgotten import ForgottenSnapshots
 from livingdb.graph.generated_values import GeneratedValues
 from livingdb.graph.known_syncs import KnownSyncs
@@ -47,12 +46,15 @@ from livingdb.graph.sync_chains import SyncChains
 from livingdb.tables.index import Version
 from livingdb.tables.versions import Versions
 
+if TYPE_CHECKING:
+    from livingdb.graph.catalog_changes import CatalogChange
+    from livingdb.graph.draft import Action, Draft, HeadMove, Intent
+
 __all__ = [
     "FIRST_BRANCH",
     "BatchAlreadyStored",
     "Graph",
     "HeadMoved",
-    "Intent",
     "missing_table_error",
     "now",
     "tables_of",
@@ -363,6 +365,8 @@ class Graph:
 
     def draft(self, intent: Intent, staging: Staging, previous: Draft | None = None) -> Draft:
         """The record of a snapshot to be, and perhaps of one on another that is to be."""
+        from livingdb.graph.draft import Draft
+
         parents = [(parent.address, parent.time) for parent in intent.parents]
         before = TableMap.empty()
         if intent.on_previous:
@@ -403,6 +407,8 @@ class Graph:
         catalog took it back for somebody else's sake: then nothing is done.  `held` is the
         connection of somebody who is alone with a branch.
         """
+        from livingdb.graph.draft import distinct_versions
+
         self._check_kept(drafts, moves)
         times = [draft.record.edge.time for draft in drafts]
         if moves or not drafts:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Protocol
 from livingdb.chunks.address import Address
 from livingdb.engines.tree_parts import TreeParts
 from livingdb.tables.index import Version
-from livingdb.trees.diff import DiffBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from livingdb.engines.spark.projected_table import ProjectedTable
     from livingdb.graph.graph import Graph
+    from livingdb.trees.diff import DiffBatch
 
 __all__ = ["LARGE_ROWS", "LargeWork", "WrittenFile"]
 

@@ -13,8 +13,8 @@ from concurrent.futures import Future
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from livingdb.chunks import arrow_functions as pc
 from livingdb.chunks.address import Address
 from livingdb.chunks.chunk import Draft, compress_drafts, encode_chunk
 from livingdb.chunks.store import StoredChunk

@@ -7,14 +7,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from livingdb.chunks import arrow_functions as pc
 from livingdb.chunks.arrow_values import as_mask, taken_rows
 from livingdb.chunks.canonical import Column, from_arrow
+from livingdb.chunks.types import flat_width_bytes
 
-__all__ = ["choose", "differs"]
+__all__ = ["choose", "differs", "gather"]
 
 Mask = npt.NDArray[np.bool_]
+
+_FEW_ROWS = 4
+_WORD_BYTES = (1, 2, 4, 8)
 
 
 def choose(first: pa.Array, second: pa.Array, take_second: Mask) -> pa.Array:
@@ -30,7 +34,31 @@ def differs(first: pa.Array, second: pa.Array) -> Mask:
     data_type = first.type
     if pa.types.is_string(data_type) or pa.types.is_binary(data_type):
         return _text_differs(first, second)
-    return _columns_differ(from_arrow(first), from_arrow(second))
+    width = flat_width_bytes(data_type)
+    if width not in _WORD_BYTES or first.null_count or second.null_count:
+        return _columns_differ(from_arrow(first), from_arrow(second))
+    mask: Mask = _words(first, f"<u{width}") != _words(second, f"<u{width}")
+    if pa.types.is_floating(data_type) and mask.any():
+        # Other bits may still be the same number: there are two zeros, and many NaNs.
+        rows = np.flatnonzero(mask)
+        one, other = (_words(array, f"<f{width}")[rows] for array in (first, second))
+        mask[rows] = (one != other) & ~(np.isnan(one) & np.isnan(other))
+    return mask
+
+
+def _words(array: pa.Array, kind: str) -> npt.NDArray[Any]:
+    """The bits of the values, nulls or not."""
+    values = array.buffers()[1]
+    if not len(array) or values is None:
+        return np.zeros(len(array), kind)
+    return np.frombuffer(values, kind, len(array), array.offset * np.dtype(kind).itemsize)
+
+
+def gather(column: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
+    """Some rows of a column, as an array of their own; a few are had with less than `take`."""
+    if 0 < len(rows) <= _FEW_ROWS:
+        return pa.concat_arrays([column.slice(row, 1) for row in rows.tolist()])
+    return column.take(taken_rows(rows))
 
 
 def _text_differs(first: pa.Array, second: pa.Array) -> Mask:

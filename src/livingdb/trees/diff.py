@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.chunk import Chunk, decompress_ahead
-from livingdb.trees.compare import choose, differs
+from livingdb.trees.compare import choose, differs, gather
 from livingdb.trees.delta import DELETE, UPSERT, Delta
 from livingdb.trees.keys import KeyArray, align, search
 from livingdb.trees.nodes import Entries, Entry, Leaf, Reader, node_entry
@@ -283,11 +283,10 @@ def _compare_same_keys(old: Leaf, new: Leaf, changed: list[int]) -> DiffBatch | 
     if not mask.any():
         return None
     rows = np.flatnonzero(mask)
-    taken = pa.array(rows)
     before, after = [], []
     for position in range(len(old.shape.types)):
-        before.append(old.column(position).take(taken))
-        after.append(new.column(position).take(taken) if position in changed else before[-1])
+        before.append(gather(old.column(position), rows))
+        after.append(gather(new.column(position), rows) if position in changed else before[-1])
     kinds = np.full(len(rows), UPDATED, np.int8)
     keys = old.shape.keys(before)
     return DiffBatch(keys, kinds, before, after)

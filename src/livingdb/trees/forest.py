@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,6 @@ from livingdb.chunks.arrow_values import taken_rows
 from livingdb.chunks.chunk import encode_record, read_payload
 from livingdb.chunks.store import ChunkStore
 from livingdb.errors import Corruption
-from livingdb.trees import diff as tree_diff
-from livingdb.trees import merge as tree_merge
 from livingdb.trees import scan as tree_scan
 from livingdb.trees import seek as tree_seek
 from livingdb.trees.builder import Builder, Sink, check_sorted
@@ -35,6 +33,10 @@ from livingdb.trees.keys import KeyArray
 from livingdb.trees.nodes import Cache, Entries, Leaf, Reader
 from livingdb.trees.shape import Shape
 from livingdb.trees.splitter import ContentSplitter, Splitter
+
+if TYPE_CHECKING:
+    from livingdb.trees.diff import DiffBatch
+    from livingdb.trees.merge import MergeResult, Resolve
 
 __all__ = ["Forest", "Grouping"]
 
@@ -346,14 +348,16 @@ class Forest:
 
     def diff(
         self, before: Address, after: Address, span: tree_scan.Span = tree_scan.ALL
-    ) -> Iterator[tree_diff.DiffBatch]:
+    ) -> Iterator[DiffBatch]:
         """The rows that differ within a range of keys, whole, in key order."""
+        from livingdb.trees.diff import diff
+
         if self.is_single:
-            yield from tree_diff.diff(self.readers[0], before, after, span)
+            yield from diff(self.readers[0], before, after, span)
             return
         olds, news = self.roots(before), self.roots(after)
         parts = [
-            list(tree_diff.diff(reader, old, new, span))
+            list(diff(reader, old, new, span))
             for reader, old, new in zip(self.readers, olds, news, strict=True)
         ]
         batches = [batch for part in parts for batch in part]
@@ -365,10 +369,10 @@ class Forest:
         keys = np.unique(keys)
         yield self._widen(olds, news, keys)
 
-    def _widen(
-        self, olds: Sequence[Address], news: Sequence[Address], keys: KeyArray
-    ) -> tree_diff.DiffBatch:
+    def _widen(self, olds: Sequence[Address], news: Sequence[Address], keys: KeyArray) -> DiffBatch:
         """The diff of these keys with the columns of every group."""
+        from livingdb.trees.diff import DELETED, INSERTED, UPDATED, DiffBatch
+
         before: list[Any] = [None] * len(self.grouping.types)
         after: list[Any] = [None] * len(self.grouping.types)
         there: list[npt.NDArray[np.bool_]] = []
@@ -380,14 +384,14 @@ class Forest:
                 for position, column in zip(chosen, columns, strict=True):
                     target[position] = column.take(places)
             there.append(found)
-        kinds = np.where(
-            ~there[0], tree_diff.INSERTED, np.where(there[1], tree_diff.UPDATED, tree_diff.DELETED)
-        )
-        return tree_diff.DiffBatch(keys, kinds.astype(np.int8), before, after)
+        kinds = np.where(~there[0], INSERTED, np.where(there[1], UPDATED, DELETED))
+        return DiffBatch(keys, kinds.astype(np.int8), before, after)
 
-    def to_delta(self, batch: tree_diff.DiffBatch) -> Delta:
+    def to_delta(self, batch: DiffBatch) -> Delta:
         """The changes that turn the first root of a diff into the second."""
-        return tree_diff.to_delta(self.shape, batch)
+        from livingdb.trees.diff import to_delta
+
+        return to_delta(self.shape, batch)
 
     def merge(
         self,
@@ -395,22 +399,24 @@ class Forest:
         ours: Address,
         theirs: Address,
         sink: Sink,
-        resolve: tree_merge.Resolve | None = None,
-    ) -> tree_merge.MergeResult:
+        resolve: Resolve | None = None,
+    ) -> MergeResult:
         """`ours` with what `theirs` changed since `base`; see `trees.merge.merge`."""
+        from livingdb.trees.merge import MergeResult, merge, resolve_rows
+
         if self.is_single:
-            return tree_merge.merge(self.readers[0], base, ours, theirs, sink, resolve)
+            return merge(self.readers[0], base, ours, theirs, sink, resolve)
         if theirs in (base, ours):
-            return tree_merge.MergeResult(ours, [])
+            return MergeResult(ours, [])
         if base == ours:
-            return tree_merge.MergeResult(theirs, [])
+            return MergeResult(theirs, [])
         ours_changed = list(self.diff(base, ours))
-        changes, conflicts = tree_merge.resolve_rows(
+        changes, conflicts = resolve_rows(
             self.shape, self.diff(base, theirs), ours_changed, resolve
         )
         if conflicts:
-            return tree_merge.MergeResult(None, conflicts)
-        return tree_merge.MergeResult(self.edit(ours, changes, sink), [])
+            return MergeResult(None, conflicts)
+        return MergeResult(self.edit(ours, changes, sink), [])
 
 
 def _zip(streams: Sequence[Iterator[list[pa.Array]]]) -> Iterator[list[pa.Array]]:

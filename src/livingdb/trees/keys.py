@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from livingdb.chunks import arrow_functions as pc
 from livingdb.chunks.arrow_values import as_mask, one_value
 from livingdb.chunks.types import flat_width_bytes
 from livingdb.errors import InvalidData, Unsupported

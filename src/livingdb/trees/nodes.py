@@ -172,7 +172,7 @@ def _key_array(shape: Shape, keys: Sequence[Any]) -> KeyArray:
 def draft_leaf(shape: Shape, columns: Sequence[pa.Array], last_key: Any) -> tuple[Entry, Draft]:
     """A chunk of rows, not yet compressed, and its entry."""
     draft = draft_chunk(columns, names=shape.names)
-    zones = [zone_of(columns[position]) for position in shape.zoned_positions]
+    zones = [zone_of(columns[at], draft.bounds[at]) for at in shape.zoned_positions]
     return Entry(last_key, draft.address, len(columns[0]), zones), draft
 
 
@@ -207,7 +207,7 @@ class Leaf:
         if found is None:
             found = self.chunk.column(position, self.shape.types[position])
             self._columns[position] = found
-            self._size_bytes += int(found.nbytes)
+            self._size_bytes += int(found.get_total_buffer_size())
         return found
 
     def columns(self, positions: Sequence[int] | None = None) -> list[pa.Array]:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from livingdb.chunks import arrow_functions as pc
 from livingdb.chunks.address import Address
 from livingdb.chunks.arrow_values import as_mask
 from livingdb.chunks.chunk import decompress_ahead

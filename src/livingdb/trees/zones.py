@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from livingdb.chunks import arrow_functions as pc
 from livingdb.chunks.arrow_values import as_mask
 from livingdb.trees.keys import KeyCodec
 
@@ -45,8 +45,10 @@ def zone_types(data_type: pa.DataType) -> list[pa.DataType]:
     return [bound, bound, pa.int64()]
 
 
-def zone_of(array: pa.Array) -> Zone:
-    """The zone of these values."""
+def zone_of(array: pa.Array, bounds: tuple[bytes, bytes] | None = None) -> Zone:
+    """The zone of these values; `bounds` are the least and the greatest text, where known."""
+    if bounds is not None:
+        return Zone(_floor(_escaped(bounds[0])), _ceiling(_escaped(bounds[1])), 0)
     nulls = array.null_count
     data_type = array.type
     if pa.types.is_nested(data_type) or nulls == len(array):
@@ -56,12 +58,12 @@ def zone_of(array: pa.Array) -> Zone:
         keys = codec.encode([array.drop_null() if nulls else array])
         return Zone(int(keys.min()) - _BIAS, int(keys.max()) - _BIAS, nulls)
     if codec.width is not None:
-        bounds = pc.min_max(array)
-        ends = pa.array([bounds["min"].as_py(), bounds["max"].as_py()], data_type)
+        found = pc.min_max(array)
+        ends = pa.array([found["min"].as_py(), found["max"].as_py()], data_type)
         low, high = (bytes(key) for key in codec.encode([ends]))
         return Zone(_floor(low), _ceiling(high), nulls)
-    bounds = pc.min_max(_prefixes(array))
-    low, high = (_raw(bounds[name]) for name in ("min", "max"))
+    found = pc.min_max(_prefixes(array))
+    low, high = (_raw(found[name]) for name in ("min", "max"))
     return Zone(_floor(low), _ceiling(high), nulls)
 
 
@@ -75,8 +77,11 @@ def _prefixes(array: pa.Array) -> pa.Array:
 def _raw(scalar: Any) -> bytes:
     """The bytes of a string or binary scalar, in key order (zero bytes escaped)."""
     value = scalar.as_py()
-    raw = value.encode() if isinstance(value, str) else value
-    return raw.replace(b"\0", b"\0\xff")
+    return _escaped(value.encode() if isinstance(value, str) else value)
+
+
+def _escaped(value: bytes) -> bytes:
+    return value.replace(b"\0", b"\0\xff")
 
 
 def _floor(value: bytes) -> bytes:

@@ -116,3 +116,27 @@ def test_the_package_imports_no_engine() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_a_first_read_imports_no_more_than_it_uses(tmp_path: Path) -> None:
+    path = tmp_path / "shop.ldb"
+    with livingdb.create(path) as db:
+        main = db.branch("main")
+        main.create_table("t", {"id": "bigint", "v": "double"}, key="id")
+        main.insert("t", {"id": list(range(20_000)), "v": [0.5] * 20_000})
+    unused = (
+        "pyarrow.compute",
+        "livingdb.graph.draft",
+        "livingdb.trees.merge",
+        "livingdb.trees.diff",
+    )
+    program = (
+        "import sys, livingdb\n"
+        f"row = livingdb.open({str(path)!r}).branch('main').table('t').get(70)\n"
+        "assert row == {'id': 70, 'v': 0.5}, row\n"
+        f"print([m for m in {unused!r} if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]", done.stderr
