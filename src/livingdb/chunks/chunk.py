@@ -31,6 +31,7 @@ from livingdb.chunks.chunk_format import (
     Directory,
     PhysicalColumn,
     assemble,
+    assemble_record,
     header_place,
     parse_directory,
     plain_record,
@@ -216,7 +217,7 @@ def _smaller(body: bytes, packed: bytes, compression: int = ZSTD) -> PhysicalCol
 
 def encode_record(payload: bytes) -> StoredChunk:
     """A chunk that holds one opaque record."""
-    return assemble(record_header(payload), [compress_record(payload, DEFAULT_LEVEL)])
+    return assemble_record(payload, compress_record(payload, DEFAULT_LEVEL))
 
 
 def redacted_record(replaced: Address, payload: bytes) -> StoredChunk:

@@ -449,13 +449,12 @@ class LensCarrier:
         """Conditions and foreign keys hold on the other side, too; some checks `kept` as here."""
 
         def happens(name: str) -> Delta:
-            change = changes[name]
-            if not isinstance(change, Version):
-                return change
             return delta_between(self._graph.versions, step.before[name], step.after[name])
 
         whole = overlay_tables(tables, made)
-        check_tables(self._graph.versions, whole, changes, {}, happens, kept)
+        known = {name: change for name, change in changes.items() if isinstance(change, Delta)}
+        versions = self._graph.versions
+        check_tables(versions, whole, changes, known, happens, kept, has_nulls=False)
 
     def lens(self, sync: SyncRow) -> Lens:
         """The lens of a sync."""
