@@ -409,3 +409,27 @@ def test_a_merge_brings_its_source_the_changes_of_a_list(db: livingdb.Database) 
     main.insert("orders", {"id": [5], "total": [5.0], "city": ["Bodø"], "vat": [0.75]})
     assert [thin.table("orders").get(key)["vat"] for key in (1, 2, 5)] == [0.5, 0.25, 0.75]
     assert db.check(deep=True).problems == []
+
+
+# --- what a process knows --------------------------------------------------------------------
+
+
+def test_a_process_keeps_what_it_knows_when_it_evolves_itself(
+    db: livingdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where somebody else was first it looks again; else each version would be asked for anew."""
+    graph, main = db._graph, db.branch("main")
+    looked: list[str] = []
+    refresh = graph.index.refresh
+    monkeypatch.setattr(graph.index, "refresh", lambda: (looked.append(""), refresh())[1])
+    main.evolve(VAT, keep="v1", sync="both")
+    main.evolve(TOTAL, keep="v2", sync="both")
+    assert main.table("orders").get(1)["total"] == 1.0
+    assert not looked
+    with livingdb.open(db.name) as other:
+        other.branch("main").evolve(DropColumn("orders", "city"), keep="v3", sync="both")
+    main.evolve(RenameColumn("orders", "vat", "tax"), keep="v4", sync="both")
+    assert looked
+    assert main.table("orders").get(1) == {"id": 1, "total": 1.0, "tax": 0.25}
+    db.branch("v1").update("orders", {"id": [1], "amount": [4.0]})
+    assert main.table("orders").get(1)["total"] == 4.0
