@@ -149,8 +149,8 @@ def encode_column(array: pa.Array) -> EncodedColumn:
 def join_columns(columns: Sequence[EncodedColumn]) -> StoredChunk:
     """The leaf of columns that are encoded, all of one length."""
     rows = columns[0].rows
-    assert all(column.rows == rows for column in columns)
-    header = [start_of_header(LEAF, 0, rows, len(columns)), *(c.described for c in columns)]
+    assert {column.rows for column in columns} == {rows}
+    header = [start_of_header(LEAF, 0, rows, len(columns)), *[c.described for c in columns]]
     return assemble(b"".join(header), [column.stored for column in columns])
 
 

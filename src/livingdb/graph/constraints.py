@@ -135,8 +135,9 @@ def check_foreign_keys(
     table as it will be.
     """
     for name, change in changes.items():
-        for column, target in schemas[name].foreign_keys:
-            position = schemas[name].position(column)
+        schema = schemas[name]
+        for column, target in schema.foreign_keys:
+            position = schema.position(column)
             _check_children(name, column, position, target, change, rows)
     for name, change in changes.items():
         if not change.counts[DELETE]:

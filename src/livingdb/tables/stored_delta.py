@@ -168,9 +168,9 @@ def store_delta(
     numbers = schema.delta_numbers
     return Change(
         base,
-        tuple(stored.address for stored in made.chunks),
-        tuple(numbers[positions[at]] for at in made.carried),
-        tuple(numbers[positions[at]] for at in made.masked),
+        tuple([stored.address for stored in made.chunks]),
+        tuple([numbers[positions[at]] for at in made.carried]),
+        tuple([numbers[positions[at]] for at in made.masked]),
         len(changes),
         counts,
     )
@@ -197,7 +197,7 @@ def _carried_arrays(
     arrays: list[pa.Array] = [operations]
     arrays += [column for column in keys if column is not None]
     is_whole = 0 < len(changes) == changes.counts[UPSERT]
-    if is_whole and not any(changes.present[position] is not None for position in positions):
+    if is_whole and not [at for at in positions if changes.present[at] is not None]:
         arrays += [changes.columns[position] for position in positions]
         return arrays, list(range(len(positions))), masked
     for number, position in enumerate(positions):
