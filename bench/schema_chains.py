@@ -26,6 +26,9 @@ LONG, LONGEST = 60, 150
 COMMIT_ROWS = 6
 _ROUNDS = 15
 
+Change = Callable[[int, list[str]], ev.SchemaChange]
+"""The change that makes a version of a chain, by its number and the columns before it."""
+
 
 def orders(count: int) -> pa.Table:
     """Orders."""
@@ -58,29 +61,43 @@ def change(number: int, columns: list[str]) -> ev.SchemaChange:
     )[kind]
 
 
+def held_change(number: int, columns: list[str]) -> ev.SchemaChange:
+    """Changes, by turns, after which there are as many columns and tables as before."""
+    return (
+        ev.AddColumn("orders", "rate", "double", default=0.25),
+        ev.RenameColumn("orders", "rate", "share"),
+        ev.AddConstraint("orders", name="positive", check="share >= 0"),
+        ev.ReorderColumns("orders", [columns[0], *columns[:0:-1]]),
+        ev.DropConstraint("orders", name="positive"),
+        ev.DropColumn("orders", "share"),
+    )[number % 6]
+
+
 class _Evolver:
     """Makes one version after the other."""
 
-    def __init__(self, db: livingdb.Database):
-        self._branch, self._next = db.branch("main"), 0
+    def __init__(self, db: livingdb.Database, change: Change):
+        self._branch, self._next, self._change = db.branch("main"), 0, change
 
     def __call__(self) -> float:
         """Make the next; the seconds that it took."""
         number = self._next
-        made = change(number, self._branch.table("orders").schema.names)
+        made = self._change(number, self._branch.table("orders").schema.names)
         self._next += 1
         return _cpu(lambda: self._branch.evolve([made], keep=f"v{number}", sync="both"))
 
 
-def chain(home: Path, versions: int, rows: int = ROWS) -> tuple[livingdb.Database, _Evolver]:
+def chain(
+    home: Path, versions: int, rows: int = ROWS, change: Change = change
+) -> tuple[livingdb.Database, _Evolver]:
     """A database with so many versions beside the newest, and what makes more of them."""
-    db = livingdb.create(home / f"{versions}-{rows}.ldb")
+    db = livingdb.create(home / f"{change.__name__}-{versions}-{rows}.ldb")
     main = db.branch("main")
     for table in ("orders", "other"):
         main.create_table(table, orders(1).schema, key="id")
         main.insert(table, orders(rows))
         main.table(table).root()
-    evolver = _Evolver(db)
+    evolver = _Evolver(db, change)
     for _ in range(versions):
         evolver()
     return db, evolver
@@ -105,6 +122,7 @@ def run() -> Iterator[Result]:
             yield from _read(short, long)
             yield from _committed(short, long)
         yield from _listed(home)
+        yield from _held(home)
         yield from _written(home)
     finally:
         shutil.rmtree(home, ignore_errors=True)
@@ -187,14 +205,27 @@ def _listed(home: Path) -> Iterator[Result]:
             yield Result(SUITE, title, 1000 * ours, "ms", "one change", 1000 * peer, 1.5)
 
 
+def _evolved(what: str, evolve: _Evolver, evolve_short: _Evolver) -> Result:
+    """Twenty more versions, of a long chain and of a short one by turns."""
+    pairs = [(evolve_short(), evolve()) for _ in range(20)]
+    first, last = map(statistics.median, zip(*pairs, strict=True))
+    name = f"evolve with {LONGEST} versions{what}"
+    return Result(SUITE, name, 1000 * last, "ms", "with 30", 1000 * first, 1.2)
+
+
+def _held(home: Path) -> Iterator[Result]:
+    """The same where the table does not grow: what is left is due to the versions alone."""
+    db, evolve = chain(home, LONGEST - 20, 2_000, held_change)
+    short, evolve_short = chain(home, 20, 2_000, held_change)
+    with db, short:
+        yield _evolved(", as many columns", evolve, evolve_short)
+
+
 def _written(home: Path) -> Iterator[Result]:
     db, evolve = chain(home, LONGEST - 20, 2_000)
     short, evolve_short = chain(home, 20, 2_000)
     with db, short:
-        pairs = [(evolve_short(), evolve()) for _ in range(20)]
-        first, last = map(statistics.median, zip(*pairs, strict=True))
-        name = f"evolve with {LONGEST} versions"
-        yield Result(SUITE, name, 1000 * last, "ms", "with 30", 1000 * first, 1.2)
+        yield _evolved("", evolve, evolve_short)
         writer = _Writer(db, "orders")
         writer()
         db.compact()

@@ -40,6 +40,27 @@ the changes of the other made on it.
 | change | and | merges | is one | conflict |
 |---|---|---|---|---|
 """
+TAIL = """
+## Under which identity
+
+What **is one** goes on under the ids that the branch has which is merged into. Those of the other
+side stay known as what they became: where an ancestor has the one change and a side an equal one,
+they are taken for one again (`evolution/equal_changes.py`), so that what is done by either id, in
+a later merge from either side, is done to the one column. So both directions give one schema but
+for the ids of what unified. Where one merge follows the other, the second is a fast-forward and
+brings the ids along; where two merges cross, each branch has its own until the next merge, which
+leaves one.
+
+The smaller of the two ids would be the same at once, and is not what is taken. The id of a column
+follows from the change that made it, so ours' own records say it: the definition of the table,
+the change that a revert, a pick, a replay or a later merge makes again, the lens of every sync
+that leads from the branch or to it, the queries that are bound to the column. Had the merge to
+give a column of ours the other id, it would be a change of schema of a table that nobody changed:
+every two-way sync of the branch would have to refuse it by rule 4, or get a hidden branch that
+does nothing but match two ids; the table would begin a line of versions anew, without the deltas,
+runs and indexes of before; and the branch would have changes in its history that do not lead to
+its schema. As it is, ours keeps its schema as it stands.
+"""
 REASONS = {
     "taken": "a name is taken",
     "two schemas": "they say different things",
@@ -80,7 +101,7 @@ def page() -> str:
         line = _line(one, other)
         if line is not None:
             lines.append(line)
-    return HEAD + "\n".join(lines) + "\n"
+    return HEAD + "\n".join(lines) + "\n" + TAIL
 
 
 def _line(one: str, other: str) -> str | None:

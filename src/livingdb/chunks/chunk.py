@@ -31,6 +31,7 @@ from livingdb.chunks.chunk_format import (
     Directory,
     PhysicalColumn,
     assemble,
+    assemble_record,
     header_place,
     parse_directory,
     plain_record,
@@ -152,8 +153,8 @@ def encode_column(array: pa.Array) -> EncodedColumn:
 def join_columns(columns: Sequence[EncodedColumn]) -> StoredChunk:
     """The leaf of columns that are encoded, all of one length."""
     rows = columns[0].rows
-    assert all(column.rows == rows for column in columns)
-    header = [start_of_header(LEAF, 0, rows, len(columns)), *(c.described for c in columns)]
+    assert {column.rows for column in columns} == {rows}
+    header = [start_of_header(LEAF, 0, rows, len(columns)), *[c.described for c in columns]]
     return assemble(b"".join(header), [column.stored for column in columns])
 
 
@@ -224,7 +225,7 @@ def _smaller(body: bytes, packed: bytes, compression: int = ZSTD) -> PhysicalCol
 
 def encode_record(payload: bytes) -> StoredChunk:
     """A chunk that holds one opaque record."""
-    return assemble(record_header(payload), [compress_record(payload, DEFAULT_LEVEL)])
+    return assemble_record(payload, compress_record(payload, DEFAULT_LEVEL))
 
 
 def redacted_record(replaced: Address, payload: bytes) -> StoredChunk:

@@ -41,6 +41,7 @@ __all__ = [
     "Directory",
     "PhysicalColumn",
     "assemble",
+    "assemble_record",
     "header_address",
     "header_place",
     "parse_directory",
@@ -108,10 +109,16 @@ def record_header(payload: bytes) -> bytes:
 
 def raw_record(payload: bytes) -> StoredChunk:
     """The stored form of a record that is not compressed."""
-    size = len(payload)
-    named = digest(payload)
-    head = _RECORD.pack(_RECORD_HEADER_BYTES, _RECORD_START, named, _ALONE, RAW, size, size)
-    return StoredChunk(digest(head[_RECORD_HEADER]), head + payload)
+    return assemble_record(payload, PhysicalColumn(RAW, payload, len(payload)))
+
+
+def assemble_record(payload: bytes, body: PhysicalColumn) -> StoredChunk:
+    """The stored form of a record that stands alone: what `assemble` makes of its header."""
+    named, stored = digest(payload), body.stored
+    size, encoded = len(stored), body.encoded_bytes
+    kind = body.compression
+    head = _RECORD.pack(_RECORD_HEADER_BYTES, _RECORD_START, named, _ALONE, kind, size, encoded)
+    return StoredChunk(digest(head[_RECORD_HEADER]), head + stored)
 
 
 def redaction_header(replaced: Address, header: bytes) -> bytes:

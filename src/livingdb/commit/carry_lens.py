@@ -83,16 +83,16 @@ class LensCarrier:
         graph = self._graph
         is_right = source.branch.id in sync.sources
         head = graph.snapshots.at(branch.head)
-        shared = self._shared_versions(sync, source, graph.tables(head))
+        lens = self.lens(sync)
+        shared = self._shared_versions(lens, sync, source, graph.tables(head))
         if shared:
             details = {**_edge_details(sync, source, is_right), "rows": {}}
             return Carried(self._intent(sync, source, branch, head, shared, details))
         tables = whole_tables(tables_of(graph, head))
         try:
-            if self._changes_schema(sync, source, tables):
+            if self._changes_schema(lens, sync, source, tables):
                 return self._carry_schema_change(sync, source, branch, head, staging)
             step = self._change_since(sync, source, is_right)
-            lens = self.lens(sync)
             changes, images, kept = self._translate_deltas(lens, is_right, step, tables)
         except MaskKeyMissing:  # it stays where it is, until somebody has the key
             if not is_right:  # what a sync leads from cannot be behind what it leads to
@@ -110,20 +110,21 @@ class LensCarrier:
         return Carried(intent, tables, deltas=narrow, row_images=images, spec=spec)
 
     def _shared_versions(
-        self, sync: SyncRow, source: BranchMove, there: Mapping[str, Address]
+        self, lens: Lens, sync: SyncRow, source: BranchMove, there: Mapping[str, Address]
     ) -> dict[str, Version | None]:
         """What the target takes as it is, where that is all that a move brings.
 
         Nothing if the lens or a condition has a say in it, or a constraint on the target alone.
         """
-        lens = self.lens(sync)
+        if not (source.changed.isdisjoint(lens.old) and source.changed.isdisjoint(lens.new)):
+            return {}
         if sync.behind is not None or sync.guard.get("conditions") or source.other_schemas:
             return {}
         require, found = self._graph.versions.require, dict[str, Version | None]()
         for name in source.changed:
             address, old = source.addresses.get(name), source.before.get(name)
             is_same = old is not None and old == there.get(name)
-            if address is None or not is_same or name in lens.old or name in lens.new:
+            if address is None or not is_same:
                 return {}
             version = require(address)
             schema = self._graph.versions.definition(version).schema
@@ -187,14 +188,17 @@ class LensCarrier:
             intermediates=made_between,
         )
 
-    def _changes_schema(self, sync: SyncRow, source: BranchMove, tables: Tables) -> bool:
+    def _changes_schema(
+        self, lens: Lens, sync: SyncRow, source: BranchMove, tables: Tables
+    ) -> bool:
         """Whether a change of a branch is one of the schema that a sync has to do with.
 
         `RuleViolation` if the sync cannot follow it.
         """
-        lens = self.lens(sync)
-        shared = {*lens.old, *lens.new, *tables}
-        changed = sorted(name for name in source.other_schemas & shared if not is_hidden(name))
+        changed: list[str] = []
+        if source.other_schemas:
+            shared = {*lens.old, *lens.new, *tables}
+            changed = sorted(name for name in source.other_schemas & shared if not is_hidden(name))
         is_one_way = sync.direction == "forward"
         if not is_one_way:
             again = source.changed & {*lens.old, *lens.new}
@@ -449,13 +453,12 @@ class LensCarrier:
         """Conditions and foreign keys hold on the other side, too; some checks `kept` as here."""
 
         def happens(name: str) -> Delta:
-            change = changes[name]
-            if not isinstance(change, Version):
-                return change
             return delta_between(self._graph.versions, step.before[name], step.after[name])
 
         whole = overlay_tables(tables, made)
-        check_tables(self._graph.versions, whole, changes, {}, happens, kept)
+        known = {name: change for name, change in changes.items() if isinstance(change, Delta)}
+        versions = self._graph.versions
+        check_tables(versions, whole, changes, known, happens, kept, has_nulls=False)
 
     def lens(self, sync: SyncRow) -> Lens:
         """The lens of a sync."""

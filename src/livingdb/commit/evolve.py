@@ -168,7 +168,7 @@ def _steps(wish: EvolveRequest, plan: EvolutionPlan) -> list[Sequence[SchemaChan
     changes = wish.changes
     if wish.sync == "none":
         return [changes]
-    if wish.sync != "both" or wish.is_merged:
+    if wish.is_merged:
         return [(change,) for change in changes]
     ends = list(accumulate(composable_runs(plan.lenses), initial=0))
     return [changes[start:end] for start, end in pairwise(ends)]

@@ -45,6 +45,8 @@ def whole_name(name: str) -> str:
 
 def whole_tables(held: Mapping[str, Version]) -> dict[str, Version]:
     """The tables as the derivation gives them, without anything set aside."""
+    if not [name for name in held if name.startswith((WHOLE, ASIDE))]:
+        return dict(held)
     found = {n: version for n, version in held.items() if not n.startswith((WHOLE, ASIDE))}
     whole = {n.removeprefix(WHOLE): v for n, v in held.items() if n.startswith(WHOLE)}
     return found | whole

@@ -82,7 +82,7 @@ def follow_names(
     """
     found: list[SchemaChange] = []
     for change in changes:
-        wanted = _wanted(change, before, after)
+        wanted = _wanted(change, before, after, known)
         followed = _with_all_columns(wanted, after)
         made = MadeChange(change, before, planned_tables(change, before))
         try:
@@ -97,15 +97,19 @@ def follow_names(
     return found
 
 
-def _wanted(change: SchemaChange, before: Schemas, after: Schemas) -> SchemaChange:
+def _wanted(
+    change: SchemaChange, before: Schemas, after: Schemas, known: Collection[str]
+) -> SchemaChange:
     """A change by the names of another schema; one of which nothing was left, as it was."""
-    known = change.restored() if isinstance(change, NoChange) else None
-    if known is None:
+    if isinstance(change, SeveralChanges):
+        return change.with_parts(follow_names(change.parts, before, after, known))
+    restored = change.restored() if isinstance(change, NoChange) else None
+    if restored is None:
         return _named(change, before, after)
     try:
-        return _named(known, before, after)
+        return _named(restored, before, after)
     except LivingDBError:  # what it speaks of is gone, since what it does was done
-        return known
+        return restored
 
 
 def _is_made_there(made: MadeChange, after: Schemas) -> bool:

@@ -6,7 +6,7 @@ before the change are known to be sound, so only what it touches is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 
 import numpy as np
@@ -65,16 +65,17 @@ def check_tables(
     known: Mapping[str, Delta],
     happens: Callable[[str], Delta],
     kept: Mapping[str, Callable[[], Collection[str]]] | None = None,
+    has_nulls: bool = True,
 ) -> None:
     """NOT NULL, conditions, unique constraints and foreign keys hold in all tables as they will be.
 
     `changed` are those that differ from what was there; `happens` tells how, where it is not
     `known`.  A whole version that takes the place of another has no nulls where there may be none.
-    `kept` tells the checks, by table, that what happens is known to keep.
+    `kept` tells the checks, by table, that what happens is known to keep; unless it `has_nulls`,
+    what is known has nulls only where they may be.
     """
-    schemas = {name: versions.definition(version).schema for name, version in tables.items()}
+    schemas = _Schemas(versions, tables)
     names = [name for name in changed if name in tables]
-
     told: dict[str, Delta] = dict(known)
 
     def found(name: str) -> Delta:
@@ -83,19 +84,44 @@ def check_tables(
         return told[name]
 
     for name in names:
-        if name in known:
-            check_delta_not_null(name, schemas[name], known[name])
-        if schemas[name].has_conditions:
+        schema = schemas[name]
+        if has_nulls and name in known:
+            check_delta_not_null(name, schema, known[name])
+        if schema.has_conditions:
             rows = partial(versions.rows, tables[name])
             keeps = None if kept is None else kept.get(name)
-            check_conditions(name, schemas[name], rows, found(name), keeps)
-        if schemas[name].uniques:
+            check_conditions(name, schema, rows, found(name), keeps)
+        if schema.uniques:
             check_unique(versions, name, tables[name], found(name))
-    targets = {target for schema in schemas.values() for _, target in schema.foreign_keys}
-    linked = [name for name in names if name in targets or schemas[name].foreign_keys]
+    targets: set[str] | None = None
+    linked = []
+    for name in names:
+        is_linked = bool(schemas[name].foreign_keys)
+        if not is_linked and (name not in told or told[name].counts[DELETE]):
+            if targets is None:
+                targets = {target for one in schemas.values() for _, target in one.foreign_keys}
+            is_linked = name in targets
+        if is_linked:
+            linked.append(name)
     if linked:
         changes = {name: found(name) for name in linked}
         check_foreign_keys(changes, schemas, lambda name: versions.rows(tables[name]))
+
+
+class _Schemas(Mapping[str, TableSchema]):
+    """The schemas of tables, each looked for when it is asked for."""
+
+    def __init__(self, versions: Versions, tables: Mapping[str, Version]):
+        self._versions, self._tables = versions, tables
+
+    def __getitem__(self, name: str) -> TableSchema:
+        return self._versions.definition(self._tables[name]).schema
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
 
 
 def check_foreign_keys(
@@ -109,11 +135,12 @@ def check_foreign_keys(
     table as it will be.
     """
     for name, change in changes.items():
-        for column, target in schemas[name].foreign_keys:
-            position = schemas[name].position(column)
+        schema = schemas[name]
+        for column, target in schema.foreign_keys:
+            position = schema.position(column)
             _check_children(name, column, position, target, change, rows)
     for name, change in changes.items():
-        if not (change.ops == DELETE).any():
+        if not change.counts[DELETE]:
             continue
         for child, schema in schemas.items():
             for column, target in schema.foreign_keys:

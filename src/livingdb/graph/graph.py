@@ -450,8 +450,12 @@ class Graph:
             if not drafts or len(kept) < len(drafts):
                 raise
             rows, epoch = kept, None
-        if epoch is not None and self._syncs is not None:
-            self._syncs = self._syncs.changed(syncs, epoch)
+        if epoch is not None:
+            if self._syncs is not None:
+                self._syncs = self._syncs.changed(syncs, epoch)
+            # An epoch of syncs, right after the one that was seen: nothing else is out of date.
+            if self._epoch is not None and int(epoch) == int(self._epoch) + 1:
+                self._epoch = epoch
         self._publish(rows, drafts, made, staging)
         return rows
 

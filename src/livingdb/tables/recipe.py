@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from livingdb.chunks.address import Address
+from livingdb.chunks.chunk import encode_record
 from livingdb.chunks.store import ChunkReader, ChunkStore, StoredChunk
 from livingdb.errors import Corruption
 from livingdb.tables.identity import column_id, table_id
@@ -151,8 +152,18 @@ class Change:
     epoch: int = 0
 
     def to_chunk(self) -> StoredChunk:
-        """The recipe as a record."""
-        return record(self.to_json())
+        """The recipe as a record: that of `to_json`, spelt out, as a commit may make hundreds."""
+        chunks = ",".join(f'"{chunk.hex()}"' for chunk in self.chunks)
+        columns, masked = (",".join(map(str, some)) for some in (self.columns, self.masked))
+        counts, epoch = "null", f'"epoch":{self.epoch},' if self.epoch else ""
+        if self.counts is not None:
+            counted = self.counts
+            counts = f"[{counted.inserted},{counted.updated},{counted.deleted}]"
+        text = (
+            f'{{"base":"{self.base.hex()}","chunks":[{chunks}],"columns":[{columns}],'
+            f'"counts":{counts},{epoch}"kind":"change","masked":[{masked}],"rows":{self.rows}}}'
+        )
+        return encode_record(text.encode())
 
     def to_json(self) -> dict[str, Any]:
         """The recipe as plain values."""

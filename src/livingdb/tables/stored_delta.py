@@ -37,6 +37,8 @@ _SMALL_ROWS = 1_024
 _SHORT_BYTES = 512
 _SHORT_COLUMNS, _LONG_COLUMNS = 512, 64
 """How many columns are remembered by their values, of those that are short and of others."""
+_CHAIN_COLUMNS = 4_096
+"""How many columns of one change are remembered, in all tables that it goes along."""
 
 
 @dataclass(frozen=True)
@@ -48,32 +50,32 @@ class _Encoded:
     masked: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A column, encoded, and where it lies."""
-
-    array: pa.Array
-    encoded: EncodedColumn
-    place: object
-
-
 @dataclass(frozen=True)
 class _Columns:
-    """The columns of a chunk, by which they are and where they lie."""
+    """Columns that are encoded, by which they are and where they lie.
 
-    by_id: dict[int, _Known] = field(default_factory=dict)
-    by_place: dict[object, _Known] = field(default_factory=dict)
+    The arrays themselves are held: where one of them lies no other can come to lie.
+    """
+
+    by_id: dict[int, tuple[pa.Array, EncodedColumn]] = field(default_factory=dict)
+    by_place: dict[object, EncodedColumn] = field(default_factory=dict)
+
+    def put(self, array: pa.Array, encoded: EncodedColumn, place: object) -> None:
+        """Remember a column."""
+        self.by_id[id(array)] = array, encoded
+        self.by_place.setdefault(place, encoded)
 
 
 class DeltaEncoder:
     """Encodes deltas, and remembers the last small one, its columns, and values of some before.
 
-    A change that goes along a chain of schema versions is mostly the same in each of them.
+    A change that goes along a chain of schema versions is mostly the same in each of them: its
+    columns are remembered for as long as its operations are the same.
     """
 
     def __init__(self) -> None:
         self._last: tuple[list[object], _Encoded] | None = None
-        self._last_operations: tuple[object, pa.Array] | None = None
+        self._operations: tuple[object, pa.Array] | None = None
         self._columns = _Columns()
         self._short: OrderedDict[object, EncodedColumn] = OrderedDict()
         self._long: OrderedDict[object, EncodedColumn] = OrderedDict()
@@ -86,38 +88,41 @@ class DeltaEncoder:
         if last is not None and len(last[0]) == len(given) and all(map(is_, last[0], given)):
             return last[1]
         if 0 < len(changes) <= min(_SMALL_ROWS - 1, _CHUNK_ROWS):
-            operations = self._operations(changes)
+            known = self._operations
+            if goes_on := known is not None and known[0] is changes.ops:
+                operations = known[1]
+            else:
+                operations = from_numbers(changes.ops, pa.int8())
+                self._operations = changes.ops, operations
             arrays, carried, masked = _carried_arrays(changes, positions, operations)
-            encoded = _Encoded([self._join(arrays)], carried, masked)
+            encoded = _Encoded([self._join(arrays, goes_on)], carried, masked)
             self._last = given, encoded
             return encoded
         return _encode(changes, positions)
 
-    def _join(self, arrays: Sequence[pa.Array]) -> StoredChunk:
-        """A chunk of small columns, of which those that the chunk before has are encoded."""
-        by_id = self._columns.by_id
-        found = [by_id.get(id(array)) for array in arrays]
-        if None not in found:
-            return join_columns([known.encoded for known in found if known is not None])
-        used, made = _Columns(), []
-        for array, known in zip(arrays, found, strict=True):
-            held = known or self._find(array)
-            used.by_id[id(held.array)] = used.by_place[held.place] = held
-            made.append(held.encoded)
-        self._columns = used
-        return join_columns(made)
+    def _join(self, arrays: Sequence[pa.Array], goes_on: bool = False) -> StoredChunk:
+        """A chunk of small columns, of which those that a chunk before has are encoded.
 
-    def _find(self, array: pa.Array) -> _Known:
-        """A column that the chunk before has elsewhere, or one that is encoded now."""
-        known, place = self._columns, _memory_place(array)
-        found = known.by_place.get(place)
-        if found is not None:
-            return found
+        Unless the same change `goes_on`, only these are remembered from now on.
+        """
+        known = self._columns
+        by_id = known.by_id
+        found = [by_id.get(id(array)) for array in arrays]
+        if None in found or not goes_on:
+            goes_on &= len(by_id) < _CHAIN_COLUMNS
+            self._columns = used = known if goes_on else _Columns()
+            for at, (array, held) in enumerate(zip(arrays, found, strict=True)):
+                if held is None or not goes_on:
+                    place = _memory_place(array)
+                    encoded = known.by_place.get(place) or self._by_values(array)
+                    used.put(array, encoded, place)
+                    found[at] = array, encoded
+        return join_columns([held[1] for held in found if held is not None])
+
+    def _by_values(self, array: pa.Array) -> EncodedColumn:
+        """A column, encoded: that of another which has the same values, if there was one."""
         bare = pa.RecordBatch.from_arrays([array], names=[""])
-        values = array.type, bare.serialize().to_pybytes()
-        encoded = self._encode(array, values)
-        # The array itself is held: where it lies no other can come to lie.
-        return _Known(array, encoded, place)
+        return self._encode(array, (array.type, bare.serialize().to_pybytes()))
 
     def _encode(self, array: pa.Array, values: tuple[pa.DataType, bytes]) -> EncodedColumn:
         """A column, encoded: short ones are the same in many small changes."""
@@ -128,12 +133,6 @@ class DeltaEncoder:
         if len(kept) > limit:
             kept.popitem(last=False)
         return found
-
-    def _operations(self, changes: Delta) -> pa.Array:
-        """The operations of changes as a column: the same one, if they are those of before."""
-        if self._last_operations is None or self._last_operations[0] is not changes.ops:
-            self._last_operations = changes.ops, from_numbers(changes.ops, pa.int8())
-        return self._last_operations[1]
 
 
 def _memory_place(array: pa.Array) -> object:
@@ -169,9 +168,9 @@ def store_delta(
     numbers = schema.delta_numbers
     return Change(
         base,
-        tuple(stored.address for stored in made.chunks),
-        tuple(numbers[positions[at]] for at in made.carried),
-        tuple(numbers[positions[at]] for at in made.masked),
+        tuple([stored.address for stored in made.chunks]),
+        tuple([numbers[positions[at]] for at in made.carried]),
+        tuple([numbers[positions[at]] for at in made.masked]),
         len(changes),
         counts,
     )
@@ -198,13 +197,12 @@ def _carried_arrays(
     arrays: list[pa.Array] = [operations]
     arrays += [column for column in keys if column is not None]
     is_whole = 0 < len(changes) == changes.counts[UPSERT]
+    if is_whole and not [at for at in positions if changes.present[at] is not None]:
+        arrays += [changes.columns[position] for position in positions]
+        return arrays, list(range(len(positions))), masked
     for number, position in enumerate(positions):
         column = changes.columns[position]
         assert column is not None
-        if is_whole and changes.present[position] is None:
-            carried.append(number)
-            arrays.append(column)
-            continue
         carries = changes.carries(position)
         if not carries.any():
             continue

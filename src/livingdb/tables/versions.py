@@ -454,7 +454,7 @@ class Versions:
 
     def require(self, address: Address) -> Version:
         """The version with this address; `Corruption` if the index does not have it."""
-        return require(self.index, address)
+        return self.index.get(address) or require(self.index, address)
 
     def tail_rows(self, version: Version) -> int:
         """Delta rows a read of the version has to apply."""

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from livingdb.chunks.address import Address
-from livingdb.chunks.chunk import Chunk, encode_record, redacted_record
+from livingdb.chunks.chunk import (
+    DEFAULT_LEVEL,
+    Chunk,
+    compress_record,
+    encode_record,
+    redacted_record,
+)
+from livingdb.chunks.chunk_format import assemble, record_header
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.repack import repack
 from livingdb.chunks.store import StoredChunk
@@ -62,3 +69,10 @@ def test_repacking_keeps_it_out_of_blocks() -> None:
     again = Chunk(RECORD.address, kept[RECORD.address].data)
     assert again.header == Chunk(RECORD.address, REDACTION.data).header
     assert again.payload() == Chunk(RECORD.address, REDACTION.data).payload()
+
+
+@pytest.mark.parametrize("size", [0, 1, 10, 1_000, 100_000])
+def test_a_record_is_laid_as_any_chunk_with_its_header(size: int) -> None:
+    payload = b"a record " * (size // 9) + b"x"
+    body = compress_record(payload, DEFAULT_LEVEL)
+    assert encode_record(payload) == assemble(record_header(payload), [body])

@@ -452,6 +452,33 @@ def test_equal_tables_of_two_branches_merge(db: livingdb.Database) -> None:
     assert len(db.diff("main", "dev")["more"]) == 1
 
 
+@pytest.mark.parametrize("crossing", [False, True])
+def test_a_column_that_both_sides_added_is_one_by_either_id(
+    db: livingdb.Database, crossing: bool
+) -> None:
+    """A merge keeps the id of ours; merges that cross leave two, and the next one gives one."""
+    main, dev = db.branch("main"), db.branch("main").clone("dev")
+    for branch in (main, dev):
+        branch.evolve(VAT)
+        branch.clone(f"{branch}_before")
+    mine, theirs = ids(main)["vat"], ids(dev)["vat"]
+    db.merge("dev_before", into="main")
+    db.merge("main_before" if crossing else "main", into="dev")
+    assert (ids(main)["vat"], ids(dev)["vat"]) == (mine, theirs if crossing else mine)
+    dev.evolve(RenameColumn("orders", "vat", "tax"))
+    dev.insert("orders", {"id": [7], "tax": [0.5]})
+    db.merge("dev", into="main")
+    db.merge("main", into="dev")
+    db.merge("dev_before", into="main")
+    assert ids(main) == ids(dev)
+    assert ids(main)["tax"] == mine
+    assert main.table("orders").get(7)["tax"] == 0.5
+    main.evolve(DropColumn("orders", "tax"))
+    db.merge("main", into="dev")
+    assert ids(main) == ids(dev)
+    assert not {mine, theirs} & {*ids(dev).values()}
+
+
 def test_views_keep_ids_by_name(db: livingdb.Database) -> None:
     main = db.branch("main")
     main.derive("sums", "SELECT id, amount, note FROM orders")

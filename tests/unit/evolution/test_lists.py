@@ -330,3 +330,106 @@ def test_what_a_sync_carried_is_said_by_its_name(db: livingdb.Database) -> None:
     assert db.branch("main").head.edge.details["sync"] == "old/main"
     assert [sync.name for sync in db.syncs()] == ["old/main"]
     assert db.branches() == ["main", "old"]
+
+
+# --- one way ---------------------------------------------------------------------------------
+
+
+def test_a_list_that_goes_forward_in_one_pass_has_no_stage(db: livingdb.Database) -> None:
+    main = db.branch("main")
+    main.evolve([VAT, TOTAL], to="thin", sync="forward")
+    thin = db.branch("thin")
+    assert hidden(db) == []
+    assert [sync.name for sync in db.syncs()] == ["main/thin"]
+    main.insert("orders", {"id": [5], "amount": [5.0], "city": ["Bodø"]})
+    main.update("orders", {"id": [1], "amount": [11.0]})
+    main.delete("orders", [2])
+    assert thin.table("orders").get(5) == {"id": 5, "total": 5.0, "city": "Bodø", "vat": 0.25}
+    assert thin.table("orders").get(1)["total"] == 11.0
+    assert thin.table("orders").get(2) is None
+    assert db.check(deep=True).problems == []
+
+
+def test_a_list_that_goes_back_in_one_pass_has_no_stage(db: livingdb.Database) -> None:
+    main = db.branch("main")
+    must = AddColumn("orders", "must", "int", default=7)
+    main.evolve([must, TOTAL, DropColumn("orders", "city")], keep="old", sync="reverse")
+    old = db.branch("old")
+    assert hidden(db) == []
+    main.insert("orders", {"id": [5], "total": [5.0], "must": [1]})
+    main.update("orders", {"id": [1], "total": [11.0]})
+    assert old.table("orders").get(5) == {"id": 5, "amount": 5.0, "city": None}
+    assert old.table("orders").get(1) == {"id": 1, "amount": 11.0, "city": "Oslo"}
+    with pytest.raises(livingdb.ReadOnlyBranch):
+        old.delete("orders", [1])
+    assert db.check(deep=True).problems == []
+
+
+def test_a_list_goes_on_over_changes_of_its_source(db: livingdb.Database) -> None:
+    """Names follow, what is new comes along, and what the source does itself is done."""
+    main = db.branch("main")
+    main.evolve([VAT, TOTAL, RenameColumn("orders", "city", "town")], to="thin", sync="forward")
+    main.evolve(RenameColumn("orders", "city", "place"))
+    main.evolve(AddColumn("orders", "note", "string", default="none"))
+    main.insert("orders", {"id": [5], "amount": [5.0], "place": ["Bodø"], "note": ["new"]})
+    thin = db.branch("thin")
+    row = {"id": 5, "total": 5.0, "town": "Bodø", "vat": 0.25, "note": "new"}
+    assert thin.table("orders").get(5) == row
+    main.evolve(TOTAL)
+    main.insert("orders", {"id": [6], "total": [6.0], "place": ["Bodø"], "note": ["new"]})
+    assert thin.table("orders").get(6) == {**row, "id": 6, "total": 6.0}
+    main.evolve(RenameColumn("orders", "place", "town"))
+    main.update("orders", {"id": [6], "town": ["Oslo"]})
+    assert thin.table("orders").get(6) == {**row, "id": 6, "total": 6.0, "town": "Oslo"}
+    assert [sync.state for sync in db.syncs()] == ["active"]
+    assert hidden(db) == []
+    assert db.check(deep=True).problems == []
+
+
+def test_a_list_of_which_its_source_makes_everything(db: livingdb.Database) -> None:
+    main = db.branch("main")
+    main.evolve([TOTAL, RenameColumn("orders", "city", "town")], to="thin", sync="forward")
+    main.evolve([TOTAL, RenameColumn("orders", "city", "town")])
+    main.insert("orders", {"id": [5], "total": [5.0], "town": ["Bodø"]})
+    thin = db.branch("thin")
+    assert thin.table("orders").get(5) == {"id": 5, "total": 5.0, "town": "Bodø"}
+    main.evolve(RenameColumn("orders", "total", "sum"))
+    main.insert("orders", {"id": [6], "sum": [6.0], "town": ["Bodø"]})
+    assert thin.table("orders").get(6) == {"id": 6, "total": 6.0, "town": "Bodø"}
+    assert db.check(deep=True).problems == []
+
+
+def test_a_merge_brings_its_source_the_changes_of_a_list(db: livingdb.Database) -> None:
+    main = db.branch("main")
+    main.evolve([VAT, TOTAL], to="thin", sync="forward")
+    thin = db.branch("thin")
+    thin.clone("dev").update("orders", {"id": [1], "vat": [0.5]})
+    db.merge("dev", into="main")
+    assert main.table("orders").schema.names == thin.table("orders").schema.names
+    main.insert("orders", {"id": [5], "total": [5.0], "city": ["Bodø"], "vat": [0.75]})
+    assert [thin.table("orders").get(key)["vat"] for key in (1, 2, 5)] == [0.5, 0.25, 0.75]
+    assert db.check(deep=True).problems == []
+
+
+# --- what a process knows --------------------------------------------------------------------
+
+
+def test_a_process_keeps_what_it_knows_when_it_evolves_itself(
+    db: livingdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where somebody else was first it looks again; else each version would be asked for anew."""
+    graph, main = db._graph, db.branch("main")
+    looked: list[str] = []
+    refresh = graph.index.refresh
+    monkeypatch.setattr(graph.index, "refresh", lambda: (looked.append(""), refresh())[1])
+    main.evolve(VAT, keep="v1", sync="both")
+    main.evolve(TOTAL, keep="v2", sync="both")
+    assert main.table("orders").get(1)["total"] == 1.0
+    assert not looked
+    with livingdb.open(db.name) as other:
+        other.branch("main").evolve(DropColumn("orders", "city"), keep="v3", sync="both")
+    main.evolve(RenameColumn("orders", "vat", "tax"), keep="v4", sync="both")
+    assert looked
+    assert main.table("orders").get(1) == {"id": 1, "total": 1.0, "tax": 0.25}
+    db.branch("v1").update("orders", {"id": [1], "amount": [4.0]})
+    assert main.table("orders").get(1)["total"] == 4.0

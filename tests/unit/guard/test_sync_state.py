@@ -13,7 +13,7 @@ from livingdb.catalog.syncs import ACTIVE, DETACHED, ERROR, HELD, SyncRow
 from livingdb.chunks.address import Address, digest
 from livingdb.derivation.named_functions import FunctionFailed
 from livingdb.errors import InvalidData, TransactionConflict
-from livingdb.evolution import AddColumn, RenameColumn
+from livingdb.evolution import CreateTable, RenameColumn
 from livingdb.graph.draft import HeadMove
 from livingdb.graph.graph import Graph
 from livingdb.guard.sync_failure import record_failure
@@ -33,13 +33,13 @@ HEX = {str(branch): address.hex() for branch, address in AT.items()}
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Iterator[Graph]:
-    """A view, and branches that a chain of two schema changes keeps in step."""
+    """A view, and branches that two schema changes, which do not compose, keep in step."""
     with livingdb.create(tmp_path / "db", author="ann", engine="embedded") as db:
         db._graph.on_alert = None
         main = db.branch("main")
         main.create_table("t", {"id": "bigint", "v": "bigint"}, key="id")
         main.derive("view", "SELECT id, v FROM t", when="immediate")
-        changes = [RenameColumn("t", "v", "value"), AddColumn("t", "w", "bigint")]
+        changes = [RenameColumn("t", "v", "value"), CreateTable("u", {"id": "bigint"}, "id")]
         main.evolve(changes, to="new", sync="forward")
         yield db._graph
 

@@ -13,7 +13,7 @@ from tests.unit.tables.lab import Lab
 from livingdb.chunks.chunk import Chunk, encode_chunk
 from livingdb.errors import Corruption
 from livingdb.tables import ingest
-from livingdb.tables.recipe import Change, Definition, load_recipe
+from livingdb.tables.recipe import Change, Counts, Definition, load_recipe
 from livingdb.tables.records import record
 from livingdb.tables.stored_delta import DeltaEncoder, load_delta, store_delta
 from livingdb.trees.delta import Delta, merge_deltas
@@ -111,6 +111,18 @@ def test_records_that_are_no_definitions(value: dict[str, object]) -> None:
     LAB.sink(made)
     with pytest.raises(Corruption, match="no table definition"):
         Definition.load(LAB.store, made.address)
+
+
+@pytest.mark.parametrize("counts", [None, Counts(1, 2, 3), Counts(0, 0, 0)])
+@pytest.mark.parametrize("epoch", [0, 7])
+@pytest.mark.parametrize("columns", [(), (3,), (1, 2, 10)])
+def test_the_record_of_a_change_is_that_of_its_values(
+    counts: Counts | None, epoch: int, columns: tuple[int, ...]
+) -> None:
+    other = record({"a": 1}).address
+    for chunks in ((BASE,), (BASE, other)):
+        change = Change(other, chunks, columns, columns[1:], 12, counts, epoch)
+        assert change.to_chunk() == record(change.to_json())
 
 
 def test_an_encoder_holds_the_columns_that_it_knows_by_their_place() -> None:

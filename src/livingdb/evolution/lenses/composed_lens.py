@@ -46,15 +46,23 @@ def composable_runs(lenses: Sequence[Lens]) -> list[int]:
 
 def composes(lenses: Sequence[Lens]) -> bool:
     """Whether lenses, each on what the one before it makes, are one lens."""
-    plain = [lens for lens in lenses if isinstance(lens, ColumnLens) and _is_row_by_row(lens)]
-    return len(plain) == len(lenses) and all(map(_are_ends_enough, _by_table(plain)))
+    doing = _doing(lenses)
+    plain = [lens for lens in doing if isinstance(lens, ColumnLens) and _is_row_by_row(lens)]
+    return len(plain) == len(doing) and all(map(_are_ends_enough, _by_table(plain)))
 
 
 def compose(lenses: Sequence[Lens]) -> Lens:
     """The one lens that lenses are which compose."""
+    if not _doing(lenses):
+        return lenses[0]
     parts = _by_table([lens for lens in lenses if isinstance(lens, ColumnLens)])
     whole = [ComposedLens(some) if len(some) > 1 else some[0] for some in parts]
     return whole[0] if len(whole) == 1 else SideBySideLens(whole)
+
+
+def _doing(lenses: Sequence[Lens]) -> list[Lens]:
+    """Those of some lenses that have a table: of a change that was made already nothing is left."""
+    return [lens for lens in lenses if lens.old or lens.new]
 
 
 def _by_table(lenses: Sequence[ColumnLens]) -> list[list[ColumnLens]]:

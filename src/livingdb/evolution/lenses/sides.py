@@ -172,15 +172,20 @@ def effective_delta(changes: Delta, found: Mask, old: Sequence[pa.Array | None])
     ops = np.where(found & (changes.ops == UPSERT), PATCH, changes.ops).astype(np.int8)
     is_new = ops == UPSERT
     does = is_new | (found & (ops == DELETE))
+    is_any_found = bool(found.any())
     spread = None if found.all() else pa.array(np.cumsum(found) - 1, mask=~found)
     columns, present = list(changes.columns), list(changes.present)
     for position in range(shape.key_count, len(columns)):
         column, held = columns[position], old[position]
         if column is None:
             continue
-        assert held is not None
-        unequal = differs(column, held if spread is None else held.take(spread))
-        carried = changes.carries(position) & (is_new | (found & unequal))
+        carried = changes.carries(position)
+        if is_any_found:
+            assert held is not None
+            unequal = differs(column, held if spread is None else held.take(spread))
+            carried &= is_new | (found & unequal)
+        else:
+            carried &= is_new
         columns[position] = column if carried.any() else None
         present[position] = None if carried.all() else carried
         does |= carried
@@ -226,8 +231,12 @@ def follower_delta(
     if (None in places or follower.checks) and changes.counts[UPSERT]:
         assert follower.make_rows is not None
         is_new = changes.ops == UPSERT
-        rows = follower.make_rows(_upserted_rows(source, changes.select(np.flatnonzero(is_new))))
-        spread = None if is_new.all() else pa.array(np.cumsum(is_new) - 1, mask=~is_new)
+        spread = None
+        new = changes
+        if changes.counts[UPSERT] < len(changes):
+            new = changes.select(np.flatnonzero(is_new))
+            spread = pa.array(np.cumsum(is_new) - 1, mask=~is_new)
+        rows = follower.make_rows(_upserted_rows(source, new))
         for position, column in enumerate(target.stored_columns):
             if places[position] is None:
                 values = flat(rows.column(column.name))
