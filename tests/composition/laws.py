@@ -272,7 +272,7 @@ def _agrees(world: World, sync: Sync, found: State, made: State) -> bool:
     source = world.model.branches[sync.sources[0]]
     if len(sync.definition.changes) == 1:
         return bool(sync.definition.agrees(source, found))
-    return shared_agree(made, found, source, sync.definition.filled(source))
+    return shared_agree(made, found, source, sync.definition.filled(source, found))
 
 
 def check_carried(world: World, branch: str, before: Mapping[str, State]) -> None:
