@@ -176,15 +176,17 @@ def refresh(
     asked: bool = True,
     guarded: bool = True,
     is_part: bool = False,
+    defines: bool = False,
 ) -> Outcome:
     """Bring a derived object up to date; nothing is done if it is.
 
     Conditions may stop it, unless it is not to be `guarded`: then they only warn and set aside.
     Where it is a part of something that is refused as a whole, so is what they would stop.
+    `defines`: the versions there are were made by another definition, and it is made anew by its own.
     What is restless is made anew, if it was `asked` for now and not only to follow its sources.
     Whoever else does the same at the same time: only one of them commits.
     """
-    work = _Refresh(pipeline, sync, author, engine, full, asked, guarded, is_part)
+    work = _Refresh(pipeline, sync, author, engine, full, asked, guarded, is_part, defines)
     row = pipeline.run(sync.spec["name"], work.propose)
     return work.outcome(row)
 
@@ -201,6 +203,7 @@ class _Refresh:
     asked: bool
     guarded: bool
     is_part: bool
+    defines: bool
     result: DerivedVersion | None = None
     judged: JudgedChange | None = None
     lost: str | None = None
@@ -218,7 +221,7 @@ class _Refresh:
         lost = lost_right(graph, sync)
         if lost is not None:
             return self._hold(target, lost)
-        full = self.full or (self.asked and view.restless)
+        full = self.full or self.defines or (self.asked and view.restless)
         trust = self.pipeline.trust
         answers = answers_for(view, self.engine, sync.frequency == "immediate", trust)
         at, rows = source_heads(graph, view)
@@ -257,6 +260,9 @@ class _Refresh:
         intent = version_intent(
             view, sync.id, result, (head,), (target,), at, names, self.author, text
         )
+        if self.defines:
+            details = {**intent.details, DEFINITION: view.to_json()}
+            intent = replace(intent, kind="derive", details=details)
         line, remasked = self._line_between(view, then, at)
         return Proposal(
             [intent],
