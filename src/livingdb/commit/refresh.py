@@ -182,7 +182,7 @@ def refresh(
 
     Conditions may stop it, unless it is not to be `guarded`: then they only warn and set aside.
     Where it is a part of something that is refused as a whole, so is what they would stop.
-    `defines`: the versions there are were made by another definition, and it is made anew by its own.
+    `defines`: its versions were made by another definition, and it is made anew by its own.
     What is restless is made anew, if it was `asked` for now and not only to follow its sources.
     Whoever else does the same at the same time: only one of them commits.
     """

@@ -168,9 +168,7 @@ def _reactivate_view(
     full = made.sequence != head.sequence
     defines = not is_defined_by(graph, view, made)  # somebody reset it to before its definition
     try:
-        outcome = refresh(
-            pipeline, sync, by, engine, full=full, guarded=guarded, defines=defines
-        )
+        outcome = refresh(pipeline, sync, by, engine, full=full, guarded=guarded, defines=defines)
     except InvalidData:  # a row that a clone keeps by its key may stand against what comes
         if guarded or full or view.what != "clone":
             raise

@@ -1,14 +1,15 @@
-"""Programs about rows and constraints that once failed: what is mended stays so."""
+"""Programs about keys, constraints and types that once failed: what is mended stays so."""
 
 from __future__ import annotations
 
 import pytest
+from tests.composition.lookup_model import DropLookedUp
 from tests.composition.machine import Program, run
 from tests.composition.queries import Query
 from tests.composition.row_operations import SqlUpdate, Write
-from tests.composition.schema_model import AddUnique, ChangeKey, SplitTable
-from tests.composition.schema_operations import Evolve
-from tests.composition.view_operations import Derive, Detach
+from tests.composition.schema_model import AddUnique, ChangeKey, RetypeColumn, SplitTable
+from tests.composition.schema_operations import Evolve, TransformClone
+from tests.composition.view_operations import Derive, Detach, Refresh
 
 JOIN = Query(
     "left join", ("items", "orders"), (("k", "id"), ("n", "order_id"), ("j", "id"), ("x", "amount"))
@@ -48,6 +49,18 @@ MENDED = {
             Evolve("main", (ChangeKey("items", "size"),)),
             Detach("v"),
             Write("v", (("insert", "v", ((("lj", 4), ("lk", 8), ("lx", 4)),)),)),
+        ]
+    ),
+    "way_back_of_a_dropped_column_that_has_another_type_by_now": Program(
+        [
+            TransformClone(
+                "main",
+                "m",
+                (DropLookedUp("returns", "note", "items", "id", "size", "id"),),
+                "deferred",
+            ),
+            Evolve("main", (RetypeColumn("returns", "note", "bigint"),), "keep", "old", "both"),
+            Refresh("m"),
         ]
     ),
 }
