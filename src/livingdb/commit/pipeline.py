@@ -216,6 +216,7 @@ class Pipeline:
                 BranchMove.by_draft(
                     graph, branch, draft, made_changes=made, is_checked=proposal.is_checked
                 ),
+                unified=proposal.unified,
                 line=proposal.line or line_to_draft(graph, branch, own[: number + 1]),
                 remasked=proposal.remasked
                 or unmasked_by_drafts(graph, self.lifter, branch, own[: number + 1]),
@@ -449,7 +450,8 @@ class _Work:
             brings_rows=carried.brings_rows,
         )
         remasked = frozenset().union(*(source.remasked for source in sources))
-        move = replace(move, remasked=remasked) if remasked else move
+        if remasked or carried.unified:
+            move = replace(move, remasked=remasked, unified=carried.unified)
         self.moved[branch.id] = move
         self._reach(move)
 

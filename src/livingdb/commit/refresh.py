@@ -18,6 +18,7 @@ from livingdb.commit.derive_version import DerivedVersion, answers_for, derive_v
 from livingdb.commit.judge_carried import JudgedChange, judge_carried
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal, Tables
+from livingdb.commit.schema_line import unified_between
 from livingdb.commit.sync_owners import lost_right
 from livingdb.derivation.hidden_tables import quarantine_table, whole_tables
 from livingdb.derivation.source_positions import (
@@ -263,13 +264,14 @@ class _Refresh:
         if self.defines:
             details = {**intent.details, DEFINITION: view.to_json()}
             intent = replace(intent, kind="derive", details=details)
-        line, remasked = self._line_between(view, then, at)
+        line, remasked, unified = self._line_between(view, then, at)
         return Proposal(
             [intent],
             changes=[self._done(result)],
             actions=judged.warnings,
             line=line,
             remasked=remasked,
+            unified={**unified, **result.unified},
         )
 
     def _hold(self, target: BranchRow, reason: str) -> Proposal:
@@ -285,18 +287,19 @@ class _Refresh:
 
     def _line_between(
         self, view: View, then: At, at: At
-    ) -> tuple[Sequence[MadeChange], frozenset[str]]:
-        """What happened to the schema of what a clone follows, and to the masks there."""
+    ) -> tuple[Sequence[MadeChange], frozenset[str], Mapping[str, str]]:
+        """What happened to the schema of what a clone follows, to the masks and the ids there."""
         if view.what != "clone":
-            return (), frozenset()
+            return (), frozenset(), {}
         (branch,), graph, lifter = view.branches, self.pipeline.graph, self.pipeline.lifter
         ends = [graph.snapshots.find(places[branch]) for places in (then, at) if branch in places]
         if len(ends) != 2 or ends[0] is None or ends[1] is None:
-            return (), frozenset()
+            return (), frozenset(), {}
         remasked = remasked_columns(graph, lifter, ends[0], ends[1])
         if not lifter.made_between(ends[0], ends[1]):
-            return (), remasked
-        return line_between(graph, lifter, ends[0], ends[1]), remasked
+            return (), remasked, {}
+        unified = unified_between(graph, lifter, ends[0], ends[1])
+        return line_between(graph, lifter, ends[0], ends[1]), remasked, unified
 
     def outcome(self, row: SnapshotRow) -> Outcome:
         """What was done, once it is stored."""
