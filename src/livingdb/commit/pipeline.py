@@ -42,6 +42,7 @@ from livingdb.errors import DuplicateValue, LivingDBError, RuleViolation, Transa
 from livingdb.evolution.lift import Lifter
 from livingdb.graph.catalog_changes import CatalogChange, RespecifiedSync
 from livingdb.graph.draft import Action, Draft, Propagation, distinct_versions
+from livingdb.graph.edge_ends import UNIFIED
 from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge, overlay_tables
@@ -417,6 +418,8 @@ class _Work:
                     return
             self.actions += judged.warnings
             tables, details = judged.tables, judged.details
+        if carried.unified:
+            details = {**details, UNIFIED: dict(carried.unified)}
         if carried.broken is not None:
             reason = f"{carried.broken}; {why_not}" if why_not else str(carried.broken)
             self._cannot_carry(sync, branch, LivingDBError(reason))

@@ -36,6 +36,7 @@ from livingdb.evolution.schema_elements import MadeChange
 from livingdb.evolution.schema_history import line_between
 from livingdb.graph.catalog_changes import NewRun
 from livingdb.graph.draft import Intent
+from livingdb.graph.edge_ends import UNIFIED
 from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.guard.build_pending_change import authors_between, pending_refresh
@@ -265,13 +266,16 @@ class _Refresh:
             details = {**intent.details, DEFINITION: view.to_json()}
             intent = replace(intent, kind="derive", details=details)
         line, remasked, unified = self._line_between(view, then, at)
+        unified = {**unified, **result.unified}
+        if unified:
+            intent = replace(intent, details={**intent.details, UNIFIED: unified})
         return Proposal(
             [intent],
             changes=[self._done(result)],
             actions=judged.warnings,
             line=line,
             remasked=remasked,
-            unified={**unified, **result.unified},
+            unified=unified,
         )
 
     def _hold(self, target: BranchRow, reason: str) -> Proposal:
@@ -296,9 +300,9 @@ class _Refresh:
         if len(ends) != 2 or ends[0] is None or ends[1] is None:
             return (), frozenset(), {}
         remasked = remasked_columns(graph, lifter, ends[0], ends[1])
-        if not lifter.made_between(ends[0], ends[1]):
-            return (), remasked, {}
         unified = unified_between(graph, lifter, ends[0], ends[1])
+        if not lifter.made_between(ends[0], ends[1]):
+            return (), remasked, unified
         return line_between(graph, lifter, ends[0], ends[1]), remasked, unified
 
     def outcome(self, row: SnapshotRow) -> Outcome:

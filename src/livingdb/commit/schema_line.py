@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
@@ -24,8 +25,9 @@ from livingdb.evolution.schema_history import (
     settled_fork,
     visible_schemas,
 )
-from livingdb.graph.ancestry import is_ancestor
+from livingdb.graph.ancestry import first_parents, is_ancestor
 from livingdb.graph.draft import Draft, HeadMove
+from livingdb.graph.edge_ends import UNIFIED
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 
@@ -93,10 +95,18 @@ def unified_between(
     graph: Graph, lifter: Lifter, then: SnapshotRow, now: SnapshotRow
 ) -> Mapping[str, str]:
     """The ids that columns and tables have in a snapshot, by others in one that it comes from."""
-    if not is_ancestor(graph.snapshots, then, now):
+    is_later = is_ancestor(graph.snapshots, then, now)
+    if not is_later or visible_schemas(graph, then) == visible_schemas(graph, now):
         return {}
     histories = _histories_apart(graph, lifter, then, now)
-    return {} if histories is None else unified_changes(*histories).ids
+    if histories is not None:
+        return unified_changes(*histories).ids
+    line = takewhile(lambda row: row != then, first_parents(graph.snapshots, now))
+    found: dict[str, str] = {}
+    for row in reversed(list(line)):
+        step = graph.record(row.address).edge.details.get(UNIFIED, {})
+        found = {**step, **{old: step.get(new, new) for old, new in found.items()}}
+    return found
 
 
 def _histories_apart(
