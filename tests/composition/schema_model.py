@@ -782,8 +782,9 @@ def joined(whole: Table, parts: Sequence[Table]) -> tuple[Any, ...]:
     for key in {key for part in held for key in part}:
         row = dict.fromkeys(whole.names)
         row.update(zip(whole.key_names, key, strict=True))
-        for part in held:
-            row.update({n: v for n, v in part.get(key, {}).items() if n in row})
+        for part, there in zip(parts, held, strict=True):
+            values = there.get(key, {}).items()
+            row.update({n: v for n, v in values if n in row and n not in part.key_names})
         rows.append(row)
     return whole.with_rows(rows).rows
 
@@ -811,18 +812,23 @@ class JoinTables(Change):
                 raise ValueError("simple tables only")
             if {link for link, _ in table.links} & set(table.key):
                 raise ValueError("a key that refers to another table")
-        if self.into in made or left.key_names != right.key_names:
-            raise ValueError("other keys")
+        if self.into in made:
+            raise ValueError("taken")
         if [left.column(one).type for one in left.key] != [
             right.column(one).type for one in right.key
         ]:
             raise ValueError("keys of other types")
-        if set(left.names) & set(right.names) != set(left.key_names):
+        if set(left.names) & (set(right.names) - set(right.key_names)):
             raise ValueError("names twice")
         columns = (*left.columns, *(c for c in right.columns if c.id not in right.key))
         whole = Table(f"{uid}.t", columns, left.key, links=(*left.links, *right.links))
         made[self.into] = replace(whole, rows=joined(whole, [left, right]))
         return made
+
+    def fits(self, state: State) -> bool:
+        """Of keys that have the same names when it is made: later they are what they were."""
+        sides = [state[name].key_names for name in (self.left, self.right) if name in state]
+        return super().fits(state) and sides[0] == sides[1]
 
     def touched(self, state: State) -> set[str]:
         return {c.id for name in (self.left, self.right) for c in state[name].columns}

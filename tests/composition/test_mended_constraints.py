@@ -5,15 +5,24 @@ from __future__ import annotations
 import pytest
 from tests.composition.lookup_model import DropLookedUp
 from tests.composition.machine import Program, run
+from tests.composition.pieces import INSERT
 from tests.composition.queries import Query
 from tests.composition.row_operations import SqlUpdate, Write
-from tests.composition.schema_model import AddUnique, ChangeKey, RetypeColumn, SplitTable
+from tests.composition.schema_model import (
+    AddUnique,
+    ChangeKey,
+    JoinTables,
+    RenameColumn,
+    RetypeColumn,
+    SplitTable,
+)
 from tests.composition.schema_operations import Evolve, TransformClone
-from tests.composition.view_operations import Derive, Detach, Refresh
+from tests.composition.view_operations import Derive, Detach, Propagate, Refresh
 
 JOIN = Query(
     "left join", ("items", "orders"), (("k", "id"), ("n", "order_id"), ("j", "id"), ("x", "amount"))
 )
+JOINED = JoinTables("items", "orders", "whole")
 
 
 def put(branch: str, table: str, *rows: tuple[int, int], verb: str = "update") -> Write:
@@ -49,6 +58,16 @@ MENDED = {
             Evolve("main", (ChangeKey("items", "size"),)),
             Detach("v"),
             Write("v", (("insert", "v", ((("lj", 4), ("lk", 8), ("lx", 4)),)),)),
+        ]
+    ),
+    "join_by_keys_of_which_one_got_another_name": Program(
+        [
+            TransformClone("main", "m", (JOINED,), "immediate"),
+            TransformClone("main", "d", (JOINED,), "deferred"),
+            Evolve("main", (RenameColumn("items", "id", "k"),)),
+            Propagate(),
+            INSERT,
+            Propagate(),
         ]
     ),
     "way_back_of_a_dropped_column_that_has_another_type_by_now": Program(
