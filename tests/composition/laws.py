@@ -111,9 +111,8 @@ def _has_to_stop(world: World, sync: Sync, state: str) -> bool:
     """Whether a sync cannot go on with what its sources are, or may not."""
     if sync.direction == "both":
         return False
-    above = [world.model.incoming(source) for source in sync.read]
-    if any(one is not None and _is_made_elsewhere(world, one) for one in (sync, *above)):
-        return state == "detached"  # or what it reads there is the column of the other
+    if _is_made_elsewhere(world, sync):
+        return state == "detached"
     try:
         made = answer(world, sync)
     except (KeyError, ValueError):
@@ -272,7 +271,7 @@ def _agrees(world: World, sync: Sync, found: State, made: State) -> bool:
     source = world.model.branches[sync.sources[0]]
     if len(sync.definition.changes) == 1:
         return bool(sync.definition.agrees(source, found))
-    return shared_agree(made, found, source, sync.definition.filled(source))
+    return shared_agree(made, found, source, sync.definition.filled(source, found))
 
 
 def check_carried(world: World, branch: str, before: Mapping[str, State]) -> None:

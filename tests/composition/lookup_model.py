@@ -118,8 +118,15 @@ class DropLookedUp(DropColumn):
         column = table.named(self.name)
         if column.fixed or self.by == self.name:
             raise ValueError("nobody writes it, or it goes itself")
-        check_lookup(table, other, self.key, self.value, self.by, column.type)
+        # A value of another type crosses back where it fits, and nobody asks where none does.
+        check_lookup(table, other, self.key, self.value, self.by, other.named(self.value).type)
         return super().get(state, uid)
+
+    def fits(self, state: State) -> bool:
+        if not super().fits(state):
+            return False
+        there = state[self.other].named(self.value).type
+        return there == state[self.table].named(self.name).type
 
     def touched(self, state: State) -> set[str]:
         return {state[self.table].named(self.name).id}

@@ -492,11 +492,13 @@ def _as_declared(table: Table, found: Table, likes: Sequence[Table]) -> Table:
         for column, one in zip(table.columns, found.columns, strict=True)
     )
     ids = {column.id for column in columns}
+    keyed = tuple(column.id for column in columns if column.name in found.key_names)
     checks = {check.name: check for like in reversed(likes) for check in like.checks}
     uniques = {pair[0]: pair for like in reversed(likes) for pair in like.uniques}
     return replace(
         table,
         columns=columns,
+        key=table.key if set(table.key) == set(keyed) else keyed,  # of a view it may be another now
         checks=tuple(
             checks[one.name]
             for one in found.checks

@@ -158,6 +158,19 @@ def refuse_referenced(state: State, *names: str) -> None:
         raise ValueError("referenced")
 
 
+def refuse_hidden(state: State, name: str) -> dict[str, Table]:
+    """A state in which rows of a table were hidden; `ValueError` where a foreign key names one."""
+    target = state[name]
+    held = target.by_key()
+    for table in state.values():
+        for column, other in table.links:
+            title = table.column(column).name
+            values = {row[title] for row in table.dicts()} - {None}
+            if other == target.id and any((value,) not in held for value in values):
+                raise ValueError("a foreign key names what is hidden")
+    return dict(state)
+
+
 def refuse_used(table: Table, name: str) -> None:
     """`ValueError` for a column that a key, check, link or computed column uses."""
     column = table.named(name).id
@@ -565,7 +578,8 @@ class HideRows(RetypeColumn):
     def get(self, state: State, uid: str) -> dict[str, Table]:
         table = state[self.table]
         rows = [row for row in table.dicts() if fits_type(self.type, row[self.name])]
-        return super().get({**state, self.table: table.with_rows(rows)}, uid)
+        made = super().get({**state, self.table: table.with_rows(rows)}, uid)
+        return refuse_hidden(made, self.table)
 
     def touched(self, state: State) -> set[str]:
         return {column.id for column in state[self.table].columns}
@@ -768,8 +782,9 @@ def joined(whole: Table, parts: Sequence[Table]) -> tuple[Any, ...]:
     for key in {key for part in held for key in part}:
         row = dict.fromkeys(whole.names)
         row.update(zip(whole.key_names, key, strict=True))
-        for part in held:
-            row.update({n: v for n, v in part.get(key, {}).items() if n in row})
+        for part, there in zip(parts, held, strict=True):
+            values = there.get(key, {}).items()
+            row.update({n: v for n, v in values if n in row and n not in part.key_names})
         rows.append(row)
     return whole.with_rows(rows).rows
 
@@ -797,18 +812,23 @@ class JoinTables(Change):
                 raise ValueError("simple tables only")
             if {link for link, _ in table.links} & set(table.key):
                 raise ValueError("a key that refers to another table")
-        if self.into in made or left.key_names != right.key_names:
-            raise ValueError("other keys")
+        if self.into in made:
+            raise ValueError("taken")
         if [left.column(one).type for one in left.key] != [
             right.column(one).type for one in right.key
         ]:
             raise ValueError("keys of other types")
-        if set(left.names) & set(right.names) != set(left.key_names):
+        if set(left.names) & (set(right.names) - set(right.key_names)):
             raise ValueError("names twice")
         columns = (*left.columns, *(c for c in right.columns if c.id not in right.key))
         whole = Table(f"{uid}.t", columns, left.key, links=(*left.links, *right.links))
         made[self.into] = replace(whole, rows=joined(whole, [left, right]))
         return made
+
+    def fits(self, state: State) -> bool:
+        """Of keys that have the same names when it is made: later they are what they were."""
+        sides = [state[name].key_names for name in (self.left, self.right) if name in state]
+        return super().fits(state) and sides[0] == sides[1]
 
     def touched(self, state: State) -> set[str]:
         return {c.id for name in (self.left, self.right) for c in state[name].columns}
@@ -1089,7 +1109,7 @@ class AddConstraint(Change):
         else:
             check = Check(self.called, column.id, self.least)
             made = replace(table, checks=(*table.checks, check))
-        return {**state, self.table: made.with_rows(kept)}
+        return refuse_hidden({**state, self.table: made.with_rows(kept)}, self.table)
 
     @property
     def hides_by(self) -> str | None:
@@ -1251,7 +1271,7 @@ class AddUnique(Change):
             raise ValueError("broken")
         uniques = (*table.uniques, (self.called, column.id))
         made = replace(table, uniques=uniques)
-        return {**state, self.table: made.with_rows(kept.values())}
+        return refuse_hidden({**state, self.table: made.with_rows(kept.values())}, self.table)
 
     def shown(self, table: Table) -> dict[Any, dict[str, Any]]:
         """The rows but those whose value one with a smaller key has."""
@@ -1442,9 +1462,29 @@ class BoundChanges:
             return same_rows(old, new)
         if len(changes) == 1:
             return changes[0].agrees(old, new, self.made_by(0))
-        return shared_agree(self.get(old), new, old, self.filled(old))
+        states = [old, *(made for _, _, _, made in self._steps(old, new))]
+        return shared_agree(states[-1], new, old, self.filled(old, new))
 
-    def filled(self, state: State) -> set[str]:
+    def _steps(self, old: State, new: State) -> Iterator[tuple[int, Change, State, State]]:
+        """The changes that are left to make, by number and in the names of today, on old rows.
+
+        With what each is made of, and makes.  A half of a table may hold rows against its
+        condition: so it gets those that the new side has there, and later changes are held to them.
+        """
+        held = {table.id: table for table in new.values()}
+        made: State = dict(old)
+        for number, (change, known) in enumerate(zip(self.changes, self.names, strict=True)):
+            if self._is_made(number, made):
+                continue
+            now, before = _followed(change, known, made), made
+            made = now.get(before, self.made_by(number))
+            if isinstance(now, SplitTable):
+                rows = before[now.table].by_key()
+                halves = {name: made[name] for name in now.into if made[name].id in held}
+                made = {**made, **{n: _placed(t, held[t.id], rows) for n, t in halves.items()}}
+            yield number, now, before, made
+
+    def filled(self, old: State, new: State) -> set[str]:
         """The ids of tables whose rows do not follow from the old side's as it is.
 
         They get rows of others, which their own side may have alone; or rows are kept from them by
@@ -1452,17 +1492,13 @@ class BoundChanges:
         """
         found: set[str] = set()
         given: set[str] = set()
-        made = dict(state)
-        for number, change in enumerate(self.rebound(state)):
-            if self._is_made(number, made):
-                continue
+        for number, change, made, _ in self._steps(old, new):
             if change.fills is not None:
                 found.add(made[change.fills].id)
             if change.hides_by is not None:
                 table = made[change.table]  # type: ignore[attr-defined]
                 found |= {table.id} if table.named(change.hides_by).id in given else set()
             given |= {f"{self.made_by(number)}.0"} if change.remembers else set()
-            made = change.get(made, self.made_by(number))
         return found
 
     def touched(self, state: State) -> set[str]:
@@ -1490,6 +1526,13 @@ class BoundChanges:
     @property
     def is_partial(self) -> bool:
         return any(change.PARTIAL for change in self.changes)
+
+
+def _placed(half: Table, other: Table, rows: Mapping[Any, Mapping[str, Any]]) -> Table:
+    """A half of a table with those of its rows whose keys another side has there."""
+    if half.key != other.key:
+        return half
+    return half.with_rows(row for key, row in rows.items() if key in other.by_key())
 
 
 def shared_agree(one: State, other: State, source: State, filled: Collection[str] = ()) -> bool:

@@ -446,7 +446,14 @@ class Reattach(_OnSync):
         if sync.kind == "lens" and sync.direction != "forward":
             sync.drifted |= _is_evolved(model, sync, (*sync.sources, sync.target))
         ends = {*sync.sources, sync.target} if sync.direction == "both" else {str(sync.written)}
-        return Outcome(moved={other for name in ends for other in model.group(name)})
+        moved = {other for name in ends for other in model.group(name)}
+        return Outcome(moved=moved, check=lambda world: _define_again(world.model, sync))
+
+
+def _define_again(model: Model, sync: Sync) -> None:
+    """What goes on is made by its own definition, also if somebody reset it to before that."""
+    if sync.defined:
+        sync.defined[model.heads[sync.target]] = sync.definition
 
 
 def _is_evolved(model: Model, sync: Sync, ends: Sequence[str]) -> bool:

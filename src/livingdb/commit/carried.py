@@ -39,3 +39,5 @@ class Carried:
     """The schema changes of the source that the target follows."""
     brings_rows: bool = False
     """Whether other rows come with those schema changes."""
+    unified: Mapping[str, str] = field(default_factory=dict)
+    """The ids that columns and tables of the target have then, by others they have now."""

@@ -6,7 +6,7 @@ piece, so that a clone that follows later is what one that follows at once would
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from livingdb.catalog.ids import BranchId
@@ -15,7 +15,7 @@ from livingdb.chunks.address import Address
 from livingdb.commit.carry_lens import LensCarrier
 from livingdb.commit.proposal import BranchChange, BranchMove, Tables, have_same_schemas
 from livingdb.errors import LivingDBError, MaskKeyMissing
-from livingdb.evolution.follow_names import follow_names
+from livingdb.evolution.follow_names import follow_changes, follow_names
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lift import Lifter
 from livingdb.evolution.plan import (
@@ -84,6 +84,17 @@ class CloneCarrier:
                     raise
                 del self.made[made:]
         return held
+
+    def unified_since(self, then: SnapshotRow) -> Mapping[str, str]:
+        """The ids that what its changes make has now, by those it had, where these are others."""
+        try:
+            before = self._tables(then)
+            if have_same_schemas(before, self._named_for):
+                return {}
+            old, new = (definitions_of(self.graph, t) for t in (before, self._named_for))
+            return follow_changes(follow_names(self.changes, new, old), old, new).unified
+        except LivingDBError:  # the changes could not be made on what there was
+            return {}
 
     def _stops(
         self, then: SnapshotRow, source: SnapshotRow | BranchMove

@@ -22,7 +22,7 @@ from livingdb.commit.proposal import BranchChange, BranchMove, Tables
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.errors import InvalidData, LivingDBError, MaskKeyMissing, RuleViolation
 from livingdb.evolution.changes.reorder_columns import ReorderColumns
-from livingdb.evolution.follow_names import follow_names
+from livingdb.evolution.follow_names import follow_changes, follow_names
 from livingdb.evolution.lenses.lens import Follower, Lens, RowImages
 from livingdb.evolution.lenses.sides import (
     VersionSide,
@@ -36,7 +36,7 @@ from livingdb.evolution.lenses.sides import (
 from livingdb.evolution.plan import definitions_of, new_tables, plan_changes
 from livingdb.evolution.replay_schema import replay
 from livingdb.evolution.schema_change import SchemaChange, Schemas, unlock_changes
-from livingdb.evolution.schema_elements import planned_tables
+from livingdb.evolution.schema_elements import aliased, planned_tables
 from livingdb.graph.constraints import check_tables
 from livingdb.graph.diff import delta_between
 from livingdb.graph.draft import Intent
@@ -236,8 +236,10 @@ class LensCarrier:
             {name: graph.versions.definition(v) for name, v in tables.items()}
             for tables in (source.change.before, after)
         )
+        before = {name: aliased(known, source.unified) for name, known in before.items()}
         change = SchemaChange.from_json(sync.spec["change"])
-        changes = follow_names([change], before, definitions, source.made_changes)
+        followed = follow_changes([change], before, definitions, source.made_changes)
+        changes = followed.changes
         plan = plan_changes(definitions, changes)
         made, between = new_tables(graph, plan, after, staging)
         whole = overlay_tables(after, made)
@@ -268,6 +270,7 @@ class LensCarrier:
             spec=spec,
             schema_changes=source.schema_changes,
             brings_rows=sync.behind is not None or not source.is_schema_alone,
+            unified={**source.unified, **followed.unified},
         )
 
     def _changes_there(

@@ -280,8 +280,15 @@ class ViewCarrier:
         is_next = source is not None and then.get(source.branch.id) == source.head.address
         followed = source.schema_changes if source is not None and is_next else ()
         brings_rows = source is not None and not source.is_schema_alone
+        unified = {} if source is None else {**source.unified, **result.unified}
         return Carried(
-            made, held, pending, spec=spec, schema_changes=followed, brings_rows=brings_rows
+            made,
+            held,
+            pending,
+            spec=spec,
+            schema_changes=followed,
+            brings_rows=brings_rows,
+            unified=unified,
         )
 
     def _follow_details(self, sync: SyncRow, at: At, head: SnapshotRow) -> dict[str, object]:

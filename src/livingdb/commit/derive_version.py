@@ -43,6 +43,8 @@ class DerivedVersion:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
     """What else the edge remembers."""
+    unified: Mapping[str, str] = field(default_factory=dict)
+    """The ids that columns and tables of a clone have in it, by others they had before."""
 
 
 def answers_for(
@@ -147,7 +149,8 @@ def _derive_clone(
     carrier = CloneCarrier(graph, branch, changes, staging, request.trust, recipes)
     held = {name: version for name, version in request.held.items() if not is_hidden(name)}
     seen = request.before.get(branch)
-    then = None if seen is None or request.full else graph.snapshots.find(seen)
+    known = None if seen is None else graph.snapshots.find(seen)
+    then = None if request.full else known
     if then is None:
         after = carrier.first({name: item.new.version for name, item in request.inputs.items()})
     else:
@@ -162,7 +165,9 @@ def _derive_clone(
     kept = {version.address for version in after.values()}
     between = [version for version in carrier.made if version.address not in kept]
     rows = sum(1 for version in differing.values() if version is not None)
-    return DerivedVersion(RefreshResult({}, "lens", None, rows, "embedded"), differing, between)
+    done = RefreshResult({}, "lens", None, rows, "embedded")
+    unified = {} if known is None else carrier.unified_since(known)
+    return DerivedVersion(done, differing, between, unified=unified)
 
 
 def _derive_by_function(

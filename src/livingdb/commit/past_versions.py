@@ -32,7 +32,7 @@ from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.guard.build_pending_change import pending_refresh
 
-__all__ = ["version_for"]
+__all__ = ["is_defined_by", "version_for"]
 
 
 def version_for(
@@ -125,6 +125,32 @@ def _versions_of_time(
 
 def _definitions(graph: Graph, now: View, head: SnapshotRow) -> list[tuple[int, View]]:
     """The definitions that a derived object has had, newest first, and since which version."""
+    found = _recorded_definitions(graph, head)
+    # The newest one has followed what was renamed since; the first is also that of earlier formats.
+    known = found or [(0, now)]
+    if _is_same_definition(known[0][1], now):
+        known = [(known[0][0], now), *known[1:]]
+    return [*known, (0, known[-1][1])]
+
+
+def is_defined_by(graph: Graph, view: View, version: SnapshotRow) -> bool:
+    """Whether a version was made by a definition, and not by one from before it."""
+    found = _recorded_definitions(graph, version)
+    return not found or _is_same_definition(found[0][1], view)
+
+
+def _is_same_definition(one: View, other: View) -> bool:
+    """Whether two definitions say the same, whatever was renamed between them."""
+    return (one.what, one.text, one.function, one.params) == (
+        other.what,
+        other.text,
+        other.function,
+        other.params,
+    )
+
+
+def _recorded_definitions(graph: Graph, head: SnapshotRow) -> list[tuple[int, View]]:
+    """The definitions on the line of a version, newest first, as they were written down."""
     snapshots = graph.snapshots
     found = []
     for row in snapshots.of_kind("derive", 0, head.sequence):
@@ -133,10 +159,7 @@ def _definitions(graph: Graph, now: View, head: SnapshotRow) -> list[tuple[int, 
             data = graph.record(row.address).edge.details.get(DEFINITION)
             if data is not None:
                 found.append((row.sequence, View.from_json(data)))
-    found.sort(key=lambda item: -item[0])
-    # The newest one has followed what was renamed since; the first is also that of earlier formats.
-    known = [(found[0][0], now), *found[1:]] if found else [(0, now)]
-    return [*known, (0, known[-1][1])]
+    return sorted(found, key=lambda item: -item[0])
 
 
 def _branch_of(graph: Graph, view: View, source: SnapshotRow, head: SnapshotRow) -> BranchId:

@@ -42,6 +42,7 @@ from livingdb.errors import DuplicateValue, LivingDBError, RuleViolation, Transa
 from livingdb.evolution.lift import Lifter
 from livingdb.graph.catalog_changes import CatalogChange, RespecifiedSync
 from livingdb.graph.draft import Action, Draft, Propagation, distinct_versions
+from livingdb.graph.edge_ends import UNIFIED
 from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge, overlay_tables
@@ -216,6 +217,7 @@ class Pipeline:
                 BranchMove.by_draft(
                     graph, branch, draft, made_changes=made, is_checked=proposal.is_checked
                 ),
+                unified=proposal.unified,
                 line=proposal.line or line_to_draft(graph, branch, own[: number + 1]),
                 remasked=proposal.remasked
                 or unmasked_by_drafts(graph, self.lifter, branch, own[: number + 1]),
@@ -416,6 +418,8 @@ class _Work:
                     return
             self.actions += judged.warnings
             tables, details = judged.tables, judged.details
+        if carried.unified:
+            details = {**details, UNIFIED: dict(carried.unified)}
         if carried.broken is not None:
             reason = f"{carried.broken}; {why_not}" if why_not else str(carried.broken)
             self._cannot_carry(sync, branch, LivingDBError(reason))
@@ -449,7 +453,8 @@ class _Work:
             brings_rows=carried.brings_rows,
         )
         remasked = frozenset().union(*(source.remasked for source in sources))
-        move = replace(move, remasked=remasked) if remasked else move
+        if remasked or carried.unified:
+            move = replace(move, remasked=remasked, unified=carried.unified)
         self.moved[branch.id] = move
         self._reach(move)
 

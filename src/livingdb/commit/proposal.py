@@ -80,6 +80,8 @@ class Proposal:
     """What becomes of those, if it is not for them to say."""
     line: Sequence[MadeChange] = ()
     """What happened to the schema of what its snapshot follows, since the one before it."""
+    unified: Mapping[str, str] = field(default_factory=dict)
+    """The ids that columns and tables have in its snapshot, by others in the one before."""
     remasked: frozenset[str] = frozenset()
     """The columns of that which were masked then and are not now, or are now, by their ids."""
 

@@ -22,7 +22,7 @@ from livingdb.commit.pair_chain import pair_chain
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import BranchChange, Proposal, Tables, have_same_schemas
 from livingdb.errors import InvalidData, RuleViolation
-from livingdb.evolution.follow_names import follow_names
+from livingdb.evolution.follow_names import follow_changes
 from livingdb.evolution.plan import definitions_of, new_tables, plan_changes
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.catalog_changes import At, PlannedSync
@@ -106,6 +106,7 @@ class _Rejoin:
         self._places, self._links = places, links
         self._inner, self._inner_links = places[first : last + 1], links[first:last]
         self._new_versions: list[Version] = list(chain.new_versions)
+        self._unified: dict[str, str] = {}
 
     def _push_change(
         self, step: BranchChange, link: ChainLink, is_right: bool, tables: Tables
@@ -151,7 +152,9 @@ class _Rejoin:
         """The far side of a one-way sync, of all that its source shows."""
         graph = self._graph
         before, after = (definitions_of(graph, t) for t in (source.base, source.after))
-        changes = follow_names([SchemaChange.from_json(sync.spec["change"])], before, after)
+        followed = follow_changes([SchemaChange.from_json(sync.spec["change"])], before, after)
+        changes = followed.changes
+        self._unified |= followed.unified
         plan = plan_changes(after, changes)
         made, between = new_tables(graph, plan, source.after, self._staging)
         self._new_versions += between
@@ -281,6 +284,7 @@ class _Rejoin:
                 ),
             ],
             actions=[self._activate, *judged.warnings],
+            unified=self._unified,
             at=last.head,
         )
 

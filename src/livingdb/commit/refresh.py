@@ -18,6 +18,7 @@ from livingdb.commit.derive_version import DerivedVersion, answers_for, derive_v
 from livingdb.commit.judge_carried import JudgedChange, judge_carried
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal, Tables
+from livingdb.commit.schema_line import unified_between
 from livingdb.commit.sync_owners import lost_right
 from livingdb.derivation.hidden_tables import quarantine_table, whole_tables
 from livingdb.derivation.source_positions import (
@@ -35,6 +36,7 @@ from livingdb.evolution.schema_elements import MadeChange
 from livingdb.evolution.schema_history import line_between
 from livingdb.graph.catalog_changes import NewRun
 from livingdb.graph.draft import Intent
+from livingdb.graph.edge_ends import UNIFIED
 from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.guard.build_pending_change import authors_between, pending_refresh
@@ -176,15 +178,17 @@ def refresh(
     asked: bool = True,
     guarded: bool = True,
     is_part: bool = False,
+    defines: bool = False,
 ) -> Outcome:
     """Bring a derived object up to date; nothing is done if it is.
 
     Conditions may stop it, unless it is not to be `guarded`: then they only warn and set aside.
     Where it is a part of something that is refused as a whole, so is what they would stop.
+    `defines`: its versions were made by another definition, and it is made anew by its own.
     What is restless is made anew, if it was `asked` for now and not only to follow its sources.
     Whoever else does the same at the same time: only one of them commits.
     """
-    work = _Refresh(pipeline, sync, author, engine, full, asked, guarded, is_part)
+    work = _Refresh(pipeline, sync, author, engine, full, asked, guarded, is_part, defines)
     row = pipeline.run(sync.spec["name"], work.propose)
     return work.outcome(row)
 
@@ -201,6 +205,7 @@ class _Refresh:
     asked: bool
     guarded: bool
     is_part: bool
+    defines: bool
     result: DerivedVersion | None = None
     judged: JudgedChange | None = None
     lost: str | None = None
@@ -218,7 +223,7 @@ class _Refresh:
         lost = lost_right(graph, sync)
         if lost is not None:
             return self._hold(target, lost)
-        full = self.full or (self.asked and view.restless)
+        full = self.full or self.defines or (self.asked and view.restless)
         trust = self.pipeline.trust
         answers = answers_for(view, self.engine, sync.frequency == "immediate", trust)
         at, rows = source_heads(graph, view)
@@ -257,13 +262,20 @@ class _Refresh:
         intent = version_intent(
             view, sync.id, result, (head,), (target,), at, names, self.author, text
         )
-        line, remasked = self._line_between(view, then, at)
+        if self.defines:
+            details = {**intent.details, DEFINITION: view.to_json()}
+            intent = replace(intent, kind="derive", details=details)
+        line, remasked, unified = self._line_between(view, then, at)
+        unified = {**unified, **result.unified}
+        if unified:
+            intent = replace(intent, details={**intent.details, UNIFIED: unified})
         return Proposal(
             [intent],
             changes=[self._done(result)],
             actions=judged.warnings,
             line=line,
             remasked=remasked,
+            unified=unified,
         )
 
     def _hold(self, target: BranchRow, reason: str) -> Proposal:
@@ -279,18 +291,19 @@ class _Refresh:
 
     def _line_between(
         self, view: View, then: At, at: At
-    ) -> tuple[Sequence[MadeChange], frozenset[str]]:
-        """What happened to the schema of what a clone follows, and to the masks there."""
+    ) -> tuple[Sequence[MadeChange], frozenset[str], Mapping[str, str]]:
+        """What happened to the schema of what a clone follows, to the masks and the ids there."""
         if view.what != "clone":
-            return (), frozenset()
+            return (), frozenset(), {}
         (branch,), graph, lifter = view.branches, self.pipeline.graph, self.pipeline.lifter
         ends = [graph.snapshots.find(places[branch]) for places in (then, at) if branch in places]
         if len(ends) != 2 or ends[0] is None or ends[1] is None:
-            return (), frozenset()
+            return (), frozenset(), {}
         remasked = remasked_columns(graph, lifter, ends[0], ends[1])
+        unified = unified_between(graph, lifter, ends[0], ends[1])
         if not lifter.made_between(ends[0], ends[1]):
-            return (), remasked
-        return line_between(graph, lifter, ends[0], ends[1]), remasked
+            return (), remasked, unified
+        return line_between(graph, lifter, ends[0], ends[1]), remasked, unified
 
     def outcome(self, row: SnapshotRow) -> Outcome:
         """What was done, once it is stored."""

@@ -146,6 +146,7 @@ def _reactivate_view(
     What its sources do in between, it follows once it is active.
     """
     from livingdb.commit.derive import plan_of
+    from livingdb.commit.past_versions import is_defined_by
     from livingdb.commit.rebind_view import rebind_to_heads
     from livingdb.commit.refresh import refresh
 
@@ -165,8 +166,9 @@ def _reactivate_view(
     if not guarded and made.sequence != head.sequence:
         _check_discarded_rows(pipeline, sync, made, head, on_conflict, engine)
     full = made.sequence != head.sequence
+    defines = not is_defined_by(graph, view, made)  # somebody reset it to before its definition
     try:
-        outcome = refresh(pipeline, sync, by, engine, full=full, guarded=guarded)
+        outcome = refresh(pipeline, sync, by, engine, full=full, guarded=guarded, defines=defines)
     except InvalidData:  # a row that a clone keeps by its key may stand against what comes
         if guarded or full or view.what != "clone":
             raise

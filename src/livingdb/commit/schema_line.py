@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit.proposal import BranchMove
 from livingdb.errors import LivingDBError
 from livingdb.evolution.equal_changes import unified_changes
@@ -23,12 +25,13 @@ from livingdb.evolution.schema_history import (
     settled_fork,
     visible_schemas,
 )
-from livingdb.graph.ancestry import is_ancestor
+from livingdb.graph.ancestry import first_parents, is_ancestor
 from livingdb.graph.draft import Draft, HeadMove
+from livingdb.graph.edge_ends import UNIFIED
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 
-__all__ = ["forwarded_move", "line_to_draft", "unmasked_by_drafts"]
+__all__ = ["forwarded_move", "line_to_draft", "unified_between", "unmasked_by_drafts"]
 
 
 def line_to_draft(graph: Graph, branch: BranchRow, drafts: Sequence[Draft]) -> Sequence[MadeChange]:
@@ -77,14 +80,42 @@ def forwarded_move(graph: Graph, lifter: Lifter, move: HeadMove) -> BranchMove:
         return found
     unified: Mapping[str, str] = {}
     line: Sequence[MadeChange] = ()
-    fork = fork_of(graph, found.head, move.to)
     made = lifter.made_between(found.head, move.to)
-    if fork is not None and fork != found.head:  # it takes the line of another side
-        ends = (found.head, move.to)
-        fork = settled_fork(graph, lifter, *ends) or fork
-        before, after = (schema_history(graph, lifter, fork, end) for end in ends)
+    histories = _histories_apart(graph, lifter, found.head, move.to)
+    if histories is not None:
+        before, after = histories
         unified = unified_changes(before, after).ids
         line = own_changes(after, before)
     elif made and graph.syncs(found.branch.epoch):
         line = line_between(graph, lifter, found.head, move.to)
     return replace(found, made_changes=made, unified=unified, line=line)
+
+
+def unified_between(
+    graph: Graph, lifter: Lifter, then: SnapshotRow, now: SnapshotRow
+) -> Mapping[str, str]:
+    """The ids that columns and tables have in a snapshot, by others in one that it comes from."""
+    is_later = is_ancestor(graph.snapshots, then, now)
+    if not is_later or visible_schemas(graph, then) == visible_schemas(graph, now):
+        return {}
+    histories = _histories_apart(graph, lifter, then, now)
+    if histories is not None:
+        return unified_changes(*histories).ids
+    line = takewhile(lambda row: row != then, first_parents(graph.snapshots, now))
+    found: dict[str, str] = {}
+    for row in reversed(list(line)):
+        step = graph.record(row.address).edge.details.get(UNIFIED, {})
+        found = {**step, **{old: step.get(new, new) for old, new in found.items()}}
+    return found
+
+
+def _histories_apart(
+    graph: Graph, lifter: Lifter, head: SnapshotRow, to: SnapshotRow
+) -> tuple[Sequence[MadeChange], Sequence[MadeChange]] | None:
+    """The schema changes of two snapshots since their fork; None if one is on the other's line."""
+    fork = fork_of(graph, head, to)
+    if fork is None or fork == head:
+        return None
+    fork = settled_fork(graph, lifter, head, to) or fork
+    before, after = (schema_history(graph, lifter, fork, end) for end in (head, to))
+    return before, after

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from livingdb.errors import LivingDBError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from livingdb.sql.bindings import BoundTable
     from livingdb.tables.schema import TableSchema
 
-__all__ = ["follow_change", "follow_names"]
+__all__ = ["FollowedChanges", "follow_change", "follow_changes", "follow_names"]
 
 _TABLES = {"table", "left", "right", "tables"}
 """The fields of changes that name tables of the old schema."""
@@ -68,33 +68,63 @@ _BY_COLUMN = {
 """Expressions that are given by names of old columns."""
 
 
+@dataclass(frozen=True)
+class FollowedChanges:
+    """Changes by the names of another schema.
+
+    `unified` are the ids that tables and columns have behind them now, by those they had before:
+    where a change is made there, too, what it made is what came about there, and again its own
+    where that is gone.
+    """
+
+    changes: list[SchemaChange]
+    unified: Mapping[str, str]
+
+
 def follow_names(
     changes: Sequence[SchemaChange],
     before: Schemas,
     after: Schemas,
     known: Collection[str] = (),
 ) -> list[SchemaChange]:
-    """Changes of one schema by the names of another, each as those before it leave them.
+    """Changes of one schema by the names of another, each as those before it leave them."""
+    return follow_changes(changes, before, after, known).changes
+
+
+def follow_changes(
+    changes: Sequence[SchemaChange],
+    before: Schemas,
+    after: Schemas,
+    known: Collection[str] = (),
+) -> FollowedChanges:
+    """The same, with the identities that what the changes make has there.
 
     A change may have been made there, too: it is one of those `known` there, or all that it makes
     is there, or the names, order or defaults it asks for are.  Then nothing is left of it, for as
     long as that is so.
     """
     found: list[SchemaChange] = []
+    unified: dict[str, str] = {}
     for change in changes:
         wanted = _wanted(change, before, after, known)
         followed = _with_all_columns(wanted, after)
         made = MadeChange(change, before, planned_tables(change, before))
         try:
-            after = planned_tables(followed, after)
+            again = MadeChange(followed, after, planned_tables(followed, after))
         except LivingDBError as error:
             is_made = change.identity in known or _is_made_there(made, after)
             if not is_made and not isinstance(error, NothingToChange):
                 raise
+            unified.update(unified_ids(made, after, {}) or {})
             followed = NoChange(json.dumps(wanted.to_json()), not is_made).with_id(change.id)
+        else:
+            if isinstance(change, NoChange) and not isinstance(followed, NoChange):
+                there = unified_ids(again, before, {}) or {}
+                unified.update((other, own) for own, other in there.items())
+            after = again.after
         found.append(followed)
         before = made.after
-    return found
+    return FollowedChanges(found, {old: new for old, new in unified.items() if old != new})
 
 
 def _wanted(

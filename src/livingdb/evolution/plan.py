@@ -9,12 +9,12 @@ from typing import Protocol
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.store import StoredChunk
-from livingdb.errors import InvalidData
+from livingdb.errors import BrokenConstraint, InvalidData
 from livingdb.evolution.lens_evaluator import lens_recipe, store_rows
 from livingdb.evolution.lenses.lens import DIRECTIONS, SHOWN_FAILURES, Lens
 from livingdb.evolution.lenses.sides import VersionSide
 from livingdb.evolution.schema_change import SchemaChange
-from livingdb.graph.constraints import check_targets
+from livingdb.graph.constraints import check_references, check_targets
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import check_table
 from livingdb.tables.given_schema import check_width
@@ -132,13 +132,39 @@ def explain(graph: Graph, branch: str, changes: Sequence[SchemaChange]) -> Expla
     plan = plan_changes(known, changes, is_new=True)
     check_change_names(plan, known)
     verdicts = plan.verdicts()
-    scans = [reason for lens in plan.lenses if (reason := lens.scan_reason()) is not None]
+    scans = _scans(plan, known)
     return Explanation(
         tuple(name for name in DIRECTIONS if verdicts[name] is None),
         {name: reason for name, reason in verdicts.items() if reason is not None},
         tuple(scans),
         tuple(_failures(graph, plan, tables)) if scans else (),
     )
+
+
+def _scans(plan: EvolutionPlan, tables: Mapping[str, Definition]) -> list[str]:
+    """Why rows have to be looked at before the changes."""
+    found, now = list[str](), dict(tables)
+    for lens in plan.lenses:
+        reason = lens.scan_reason()
+        found += [] if reason is None else [reason]
+        now = {name: known for name, known in now.items() if name not in lens.old} | dict(lens.new)
+        for child, column, target in _links_to_hidden(lens, now):
+            found.append(
+                f"each {column!r} of {child!r} must be the key of a row that {target!r} shows"
+            )
+    return found
+
+
+def _links_to_hidden(lens: Lens, after: Mapping[str, Definition]) -> list[tuple[str, str, str]]:
+    """The foreign keys to tables of which a lens may hide rows: table, column and target."""
+    if not lens.hides(is_right=True):
+        return []
+    return [
+        (name, column, target)
+        for name, definition in after.items()
+        for column, target in definition.schema.foreign_keys
+        if target in lens.new
+    ]
 
 
 def _failures(graph: Graph, plan: EvolutionPlan, tables: Mapping[str, Version]) -> list[str]:
@@ -152,6 +178,10 @@ def _failures(graph: Graph, plan: EvolutionPlan, tables: Mapping[str, Version]) 
             if first:
                 return first
             tables, _ = work.apply(change, lens, tables, is_stored=False, is_checked=True)
+            try:
+                work.check_links(lens, tables)
+            except InvalidData as error:
+                return [str(error)]
     return []
 
 
@@ -277,7 +307,23 @@ class _Application:
             self._concealed |= below
         if is_stored:
             made += self._store_concealed(after)
+        if not is_checked:
+            self.check_links(lens, after)
         return after, made
+
+    def check_links(self, lens: Lens, after: Mapping[str, Version]) -> None:
+        """`InvalidData` if a change hides a row that a foreign key names."""
+        if not lens.hides(is_right=True):
+            return
+        versions = self.graph.versions
+        for name, column, target in _links_to_hidden(lens, definitions_of(self.graph, after)):
+            sides = versions.rows(after[name]), versions.rows(after[target])
+            try:
+                check_references(name, column, target, *sides)
+            except BrokenConstraint as error:
+                raise BrokenConstraint(
+                    f"{error} that is not hidden: change first what refers to it"
+                ) from None
 
     def _make(
         self,

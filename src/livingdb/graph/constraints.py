@@ -24,7 +24,7 @@ from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions
 from livingdb.trees.delta import DELETE, Delta
 
-__all__ = ["check_new_table", "check_tables", "check_targets"]
+__all__ = ["check_new_table", "check_references", "check_tables", "check_targets"]
 
 
 def check_new_table(
@@ -164,7 +164,21 @@ def _check_children(
     if not carried.any():
         return
     wanted = values.filter(pa.array(carried)).unique()
-    parents = rows(target)
+    _check_named(name, column, target, wanted, rows(target))
+
+
+def check_references(
+    name: str, column: str, target: str, children: RowSet, parents: RowSet
+) -> None:
+    """`InvalidData` names the first value of a foreign key that names nothing, of all rows."""
+    for batch in children.batches([column]):
+        wanted = batch.column(0).drop_null().unique()
+        if len(wanted):
+            _check_named(name, column, target, wanted, parents)
+
+
+def _check_named(name: str, column: str, target: str, wanted: pa.Array, parents: RowSet) -> None:
+    """Each of these values is the key of a row."""
     encoded = parents.forest.shape.codec.encode([wanted])
     order = np.argsort(encoded, kind="stable")
     there = parents.contains(encoded[order])

@@ -20,6 +20,7 @@ __all__ = [
     "FROM",
     "SYNC",
     "SYNC_ID",
+    "UNIFIED",
     "carried_details",
     "find_sync",
     "source_ids",
@@ -32,6 +33,8 @@ FROM = "from"
 """The same for what a sync of two schemas carries."""
 SYNC, SYNC_ID = "sync", "sync_id"
 """The sync: what it was called when it made the snapshot, and its id."""
+UNIFIED = "unified"
+"""The ids that columns and tables have from then on, by those that they had on the branch."""
 
 _IS_CARRIED = "direction"
 

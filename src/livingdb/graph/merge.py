@@ -20,6 +20,7 @@ from livingdb.graph.diff import diff_versions, lookup_diff, union_row_keys
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.merge_duplicates import without_duplicates
 from livingdb.graph.merge_policy import Policies
+from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
 from livingdb.graph.version_lineage import is_base, tail_between
@@ -110,9 +111,14 @@ def merge_tables(
     policies: Policies,
     staging: Staging,
 ) -> MergedTables:
-    """Ours with what theirs changed since the base."""
+    """Ours with what theirs changed since the base.
+
+    What a view remembers in hidden tables is its own: ours has those that it has.
+    """
     merged = MergedTables()
     for name in sorted({*base.tables, *ours, *theirs}):
+        if is_hidden(name):
+            continue
         old, mine, yours = base.tables.get(name), ours.get(name), theirs.get(name)
         contested = base.contested_keys.get(name)
         if _is_same(mine, yours) or (_is_same(old, yours) and contested is None):

@@ -126,6 +126,9 @@ class InverseLens(Lens):
         found = self.inner.directions()
         return {**found, "forward": found["reverse"], "reverse": found["forward"]}
 
+    def hides(self, is_right: bool) -> bool:
+        return self.inner.hides(not is_right)
+
     def unchanged_source(self, name: str) -> str | None:
         sources = {self.inner.unchanged_source(other): other for other in self.inner.new}
         return sources.get(name)

@@ -108,6 +108,10 @@ class ConstraintLens(ColumnLens):
             )
         return verdicts(reason, None) if self.strict == "new" else verdicts(None, reason)
 
+    def hides(self, is_right: bool) -> bool:
+        is_strict = is_right == (self.strict == "new")
+        return is_strict and self.on_violation in ("quarantine", "repair")
+
     def scan_reason(self) -> str | None:
         if self.strict == "new" and self.on_violation in (None, "reject"):
             return f"each row must satisfy {self.rule.shown}"

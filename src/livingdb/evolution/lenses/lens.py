@@ -213,6 +213,10 @@ class Lens(ABC):
         """What has to be portable when it is defined, each with the columns that it may read."""
         return ()
 
+    def hides(self, is_right: bool) -> bool:
+        """Whether a row may not be there on the other side, of the new one if `is_right`."""
+        return False
+
     def unchanged_source(self, name: str) -> str | None:
         """The old table that a new one has the rows of, one by one; None if none."""
         return None

@@ -152,6 +152,9 @@ class LookupColumnsLens(ColumnLens):
     def directions(self) -> Verdicts:
         return verdicts(self.right.directions()["forward"], self.left.directions()["reverse"])
 
+    def hides(self, is_right: bool) -> bool:
+        return (self.right if is_right else self.left).hides(is_right)
+
     def scan_reason(self) -> str | None:
         reason = self.right.scan_reason()
         if reason is None and self.there and self._required is not None:

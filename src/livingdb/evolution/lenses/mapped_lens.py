@@ -64,6 +64,10 @@ class MappedLens(ColumnLens):
         make_rows = mapping.checked_columns if checks else mapping.computed_columns
         return replace(found, make_rows=make_rows)
 
+    def hides(self, is_right: bool) -> bool:
+        mapping = self.there if is_right else self.back
+        return mapping is not None and mapping.hides
+
     # --- rows that are looked at before the change ----------------------------------------------
 
     def scan_reason(self) -> str | None:

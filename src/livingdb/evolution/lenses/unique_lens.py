@@ -103,6 +103,9 @@ class UniqueQuarantineLens(RowLens):
     def directions(self) -> Verdicts:
         return verdicts(None, None)
 
+    def hides(self, is_right: bool) -> bool:
+        return is_right == (self.strict == "new")
+
     def row_map(self, name: str) -> RowMap | None:
         """None where other rows decide whether one is there."""
         return None if self.drops else super().row_map(name)
