@@ -39,7 +39,7 @@ def killing_moments(moments: Sequence[str], most: int, what: str) -> list[int]:
     """
     every = states(moments)
     first = {moments[number - 1]: number for number in reversed(every)}
-    named = {*first.values(), every[-1]}
+    named = {*first.values(), *every[-1:]}
     others = [number for number in every if number not in named]
     if most > len(named) and others:
         named |= set(some_of(others, most - len(named), what))
