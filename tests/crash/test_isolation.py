@@ -142,7 +142,7 @@ def test_appends(folder: Path, seed: int, isolation: str) -> None:
     ("seed", "isolation"), [(1, "snapshot"), (2, "serializable"), (3, "serializable")]
 )
 def test_appends_with_postgresql(shared_url: str, folder: Path, seed: int, isolation: str) -> None:
-    append_to_lists(shared_url, folder, seed, isolation, count=500, kills=10_000)
+    append_to_lists(shared_url, folder, seed, isolation, count=250, kills=10_000)
 
 
 # --- the checker ---------------------------------------------------------------------------------
