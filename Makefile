@@ -44,8 +44,15 @@ test test-all: export PYTHONDONTWRITEBYTECODE =
 test: setup ## the tests a newcomer can wait for
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-test-all: setup ## every test, the slow ones too
-	LIVINGDB_EXAMPLES=500 $(BIN)/python -m pytest -n auto --dist worksteal -m ""
+# Another seed each time, so that random searches go on to look; the line that is printed repeats it.
+ifndef SEED
+SEED := $(shell date +%Y%m%d%H%M)
+endif
+EXAMPLES ?= 500
+
+test-all: setup ## every test, the slow ones too; SEED=… repeats a run, EXAMPLES=5000 tries more
+	LIVINGDB_EXAMPLES=$(EXAMPLES) LIVINGDB_SEED=$(SEED) $(BIN)/python -m pytest -n auto \
+		--dist loadfile --no-loadscope-reorder --hypothesis-seed=$(SEED) -m ""
 
 fuzz: setup ## decoders under random input, for SECONDS=60 or as long as told
 	$(BIN)/python -m tests.fuzz.run $(or $(SECONDS),60)

@@ -10,9 +10,15 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.composition.erase_operations import Erase
+from tests.composition.graph_operations import Merge
 from tests.composition.known import KNOWN
-from tests.composition.machine import Failure, World
+from tests.composition.lookup_model import AddLookedUp, DropLookedUp
+from tests.composition.machine import Failure, Program, World, run
 from tests.composition.operations import drawn
+from tests.composition.schema_model import SplitTable
+from tests.composition.schema_operations import Evolve
+from tests.composition.view_operations import Detach
 
 import livingdb
 from livingdb.errors import InvalidData, RuleViolation, Unsupported
@@ -93,6 +99,25 @@ def _rows(db: livingdb.Database, name: str) -> Rows:
 @pytest.mark.parametrize("seed", FIXED)
 def test_a_row_is_erased(seed: int) -> None:
     assert erase_after(seed, 20) == "erased"
+
+
+def test_beside_a_merge_that_took_back_changes() -> None:
+    """In one in which the other side won, a column is there again that its branch had dropped."""
+    city = AddLookedUp("items", "n", "orders", "id", "city", "id", "string")
+    dropped = DropLookedUp("items", "order_id", "returns", "id", "id", "id")
+    split = SplitTable("items", "order_id", 2, ("many", "few"))
+    run(
+        Program(
+            [
+                Evolve("main", (split,), "keep", "before", "none"),
+                Evolve("before", (city,), "to", "named", "none"),
+                Evolve("named", (dropped,), "to", "short", "reverse"),
+                Detach("short"),
+                Merge("main", "short", "theirs"),
+                Erase("named", "items", (1,)),
+            ]
+        )
+    )
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.crash.conftest import Victim
+from tests.crash.moments import states
 from tests.crash.scenarios import SCENARIOS, Done, Scenario, noise, orders, shop
 from tests.crash.test_kill import sample
 from tests.crash.writer import ACCOUNTS
@@ -107,7 +108,7 @@ def kill_some(name: str, victim: Victim, folder: Path, count: int) -> None:
     BACKUPS[name].start(begin)
     whole = victim.run(name, Path(shutil.copytree(begin, folder / "whole")))
     assert whole.acknowledged
-    for moment in sample(whole.moments, count or len(whole.moments)):
+    for moment in sample(whole.moments, count) if count else states(whole.moments):
         path = Path(shutil.copytree(begin, folder / "killed"))
         outcome = victim.run(name, path, moment)
         assert not outcome.failed

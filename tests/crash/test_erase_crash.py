@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.crash.conftest import Victim
+from tests.crash.moments import killing_moments
 from tests.crash.scenarios import SCENARIOS, Scenario, opened
 from tests.unit.maintenance.canary import places_of
 
@@ -20,6 +21,7 @@ import livingdb
 from livingdb import Database
 
 CANARY, KEY = "zebra-canary", 7
+KILLS = 150
 
 Rows = dict[tuple[str, str], list[dict[str, Any]]]
 
@@ -138,10 +140,9 @@ def test_killed_at_some_moments(victim: Victim, folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("first", range(1, 6))
-def test_killed_at_every_moment(first: int, victim: Victim, folder: Path) -> None:
+def test_killed_at_many_moments(victim: Victim, folder: Path) -> None:
     trial = Trial(victim, folder)
-    for moment in range(first, len(trial.moments) + 1, 5):
+    for moment in killing_moments(trial.moments, KILLS, "erase"):
         trial.kill(moment)
 
 

@@ -1,4 +1,4 @@
-"""kill -9 at every moment of every operation that writes.
+"""kill -9 at any moment of every operation that writes.
 
 After each one the database opens, its heads are the old ones or the new ones, every commit that
 was acknowledged is there, `check` is clean and the next commit works.
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.crash.conftest import Victim
+from tests.crash.moments import killing_moments, states
 from tests.crash.scenarios import ORDERS, SCENARIOS, Contents, collect, contents, noise, orders
 from tests.thinned import thinned
 
@@ -19,7 +21,7 @@ import livingdb
 from livingdb import AlreadyExists, Database, Forgotten, NotFound
 
 DAY_SECONDS = 86_400
-SAMPLE = 1
+SAMPLE, KILLS = 1, 60
 EXISTING = [name for name in SCENARIOS if name != "create"]
 SAMPLED = [name for name in EXISTING if name not in ("tag and commit", "upkeep", "merge")]
 
@@ -124,9 +126,9 @@ def test_killed_at_some_moments(name: str, victim: Victim, folder: Path) -> None
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", EXISTING)
-def test_killed_at_every_moment(name: str, victim: Victim, folder: Path) -> None:
+def test_killed_at_many_moments(name: str, victim: Victim, folder: Path) -> None:
     trial = Trial(name, victim, folder)
-    for moment in range(1, len(trial.moments) + 1):
+    for moment in killing_moments(trial.moments, KILLS, name):
         trial.kill(moment)
 
 
@@ -151,9 +153,9 @@ def test_what_a_killed_runner_was_doing_is_free_at_once(victim: Victim, folder: 
     assert is_left
 
 
-def kill_creation(victim: Victim, folder: Path, count: int) -> None:
+def kill_creation(victim: Victim, folder: Path, chosen: Callable[[list[str]], list[int]]) -> None:
     moments = victim.run("create", folder / "whole").moments
-    for moment in sample(moments, count or len(moments)):
+    for moment in chosen(moments):
         path = folder / str(moment)
         outcome = victim.run("create", path, moment)
         try:
@@ -165,12 +167,12 @@ def kill_creation(victim: Victim, folder: Path, count: int) -> None:
 
 
 def test_killed_at_some_moments_of_creation(victim: Victim, folder: Path) -> None:
-    kill_creation(victim, folder, SAMPLE)
+    kill_creation(victim, folder, lambda moments: sample(moments, SAMPLE))
 
 
 @pytest.mark.slow
 def test_killed_at_every_moment_of_creation(victim: Victim, folder: Path) -> None:
-    kill_creation(victim, folder, 0)
+    kill_creation(victim, folder, states)
 
 
 def check_created(path: Path, acknowledged: bool) -> None:

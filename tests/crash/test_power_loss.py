@@ -22,6 +22,7 @@ from tests.crash import nursery
 from tests.crash.conftest import folder_in_memory
 from tests.crash.power import STEPS, states
 from tests.crash.scenarios import Contents, contents, noise
+from tests.property.trying import SEED, tries
 
 import livingdb
 from livingdb import LivingDBError, NotFound
@@ -133,5 +134,6 @@ def test_the_power_goes_while_the_database_is_made(disk: Disk) -> None:
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("part", range(4))
 def test_the_power_goes_at_many_moments(disk: Disk, part: int) -> None:
-    for seed in range(SAMPLE + part, SAMPLE + STATES, 4):
+    first = STATES * SEED + SAMPLE
+    for seed in range(first + part, first + tries(STATES), 4):
         disk.lose_power(seed)

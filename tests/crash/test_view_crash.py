@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from tests.crash.conftest import Victim
+from tests.crash.moments import killing_moments
 from tests.crash.scenarios import SCENARIOS, Contents, Scenario, contents, opened
 from tests.crash.test_evolution_crash import sample
 from tests.thinned import thinned
@@ -160,6 +161,7 @@ VIEWS: dict[str, Scenario] = {
     "propagate a chain": Scenario(chained, opened(lambda db: db.propagate())),
 }
 SEVERAL = ("propagate", "propagate a chain")
+KILLS = 40
 """Those of several transactions."""
 
 
@@ -317,9 +319,9 @@ def test_killed_at_some_moments(name: str, victim: Victim, folder: Path) -> None
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", VIEWS)
-def test_killed_at_every_moment(name: str, victim: Victim, folder: Path) -> None:
+def test_killed_at_many_moments(name: str, victim: Victim, folder: Path) -> None:
     trial = Trial(name, victim, folder)
-    for moment in range(1, len(trial.moments) + 1):
+    for moment in killing_moments(trial.moments, KILLS, name):
         trial.kill(moment)
 
 

@@ -455,6 +455,12 @@ class KeyedLookupModel(SharedLookupModel):
         self.moved, self.fanout, self.set_null = list(moved), fanout, set_null
         Model.__init__(self, old)
 
+    def begin(self) -> None:
+        """Rows that are there have the values of their lookup rows from the beginning."""
+        if self.differing(self.wanted(self.old[self.wide]), self.old[self.lookup]):
+            raise Refused
+        super().begin()
+
     def wanted(self, rows: Rows) -> Rows:
         """What rows say of lookup rows."""
         found: Rows = {}
@@ -483,18 +489,21 @@ class KeyedLookupModel(SharedLookupModel):
             if was is None or not is_same or was[self.reference] == place:
                 continue
             if place is None:
+                if not all(self.schema.column(name).nullable for name in self.moved):
+                    raise Refused
                 rows[key] = {**row, **dict.fromkeys(self.moved)}
             elif (place,) in now:
                 rows[key] = {**row, **self.values(now[place,])}
         if self.fanout:
-            self.fan_out(rows, lookup, self.differing(fresh, self.rows))
+            self.fan_out(rows, lookup, fresh)
         self.new, self.old = self.put_right(old), old
         self.remember()
 
-    def fan_out(self, rows: Rows, lookup: Rows, replaced: Rows) -> None:
+    def fan_out(self, rows: Rows, lookup: Rows, fresh: Rows) -> None:
+        """What rows say goes for a lookup row that is there, or is inserted with them."""
         said = {key: row for key, row in rows.items() if self.has_changed(key, row)}
-        updates = self.differing(self.wanted(said), self.rows)
-        for key, row in replaced.items():
+        updates = self.differing(self.wanted(said), {**fresh, **self.rows})
+        for key, row in self.differing(fresh, self.rows).items():
             if updates.setdefault(key, self.values(row)) != self.values(row):
                 raise Refused
         for key, row in rows.items():

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from tests.property.query_texts import NAMES, Shown, queries
+from tests.property.trying import tries
 
 from livingdb.engines.embedded.session import EmbeddedEngine
 from livingdb.engines.request import Request, Source
@@ -144,7 +145,7 @@ def test_a_query_means_the_same_over_other_names(
 
 
 @pytest.mark.slow
-@settings(max_examples=3000, deadline=None, suppress_health_check=_SLOW)
+@settings(max_examples=tries(1_000), deadline=None, suppress_health_check=_SLOW)
 @given(_cases())
 def test_a_query_means_the_same_over_other_names_at_length(
     case: tuple[list[Table], str, list[Table]],

@@ -63,7 +63,7 @@ SHORT = settings(
 quick = settings(SHORT, max_examples=tries(60))
 few = settings(SHORT, max_examples=tries(15))
 handful = settings(SHORT, max_examples=5)
-many = settings(SHORT, max_examples=tries(500))
+many = settings(SHORT, max_examples=tries(300))
 
 
 # --- a chain ----------------------------------------------------------------------------------

@@ -533,4 +533,4 @@ def test_branches_in_step_stay_in_step() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_branches_in_step_stay_in_step_for_long() -> None:
-    run(80, 30)
+    run(tries(80), 30)

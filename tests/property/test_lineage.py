@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import tempfile
 from collections import Counter
@@ -28,13 +27,14 @@ from tests.property.lineage_lab import (
     some_tables,
     tables_of,
 )
+from tests.property.trying import HAS_TIME, tries
 from tests.property.view_world import QUERIES, TABLES, ViewWorld, contents, key_of, some_rows
 from tests.thinned import thinned
 
 import livingdb
 
 quick = settings(
-    max_examples=int(os.environ.get("LIVINGDB_EXAMPLES", "3")),
+    max_examples=tries(300) if HAS_TIME else 3,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

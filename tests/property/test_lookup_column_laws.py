@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.property.lens_lab import Pair, Row
+from tests.property.trying import HAS_TIME, tries
 
 from livingdb.errors import InvalidData
 from livingdb.evolution import AddColumn, DropColumn, RetypeColumn
@@ -18,7 +18,7 @@ from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 
 quick = settings(
-    max_examples=int(os.environ.get("LIVINGDB_EXAMPLES", "10")),
+    max_examples=tries(300) if HAS_TIME else 10,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

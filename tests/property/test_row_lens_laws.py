@@ -28,7 +28,7 @@ from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 
 KEY = {"id": "int", "code": "string"}
-many = settings(max_examples=tries(300))
+many = settings(max_examples=tries(30))  # of each case, of which there are many
 some = settings(max_examples=tries(15))
 few = settings(max_examples=tries(10))
 ALL_CASES = [*CASES, *POLICY_CASES]

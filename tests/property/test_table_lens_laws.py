@@ -7,7 +7,6 @@ more changes nothing, and that creating is inserting everything into nothing.
 from __future__ import annotations
 
 import math
-import os
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -39,6 +38,7 @@ from tests.property.table_lens_lab import (
     unions,
 )
 from tests.property.table_lens_model import Row
+from tests.property.trying import HAS_TIME, tries
 
 from livingdb.errors import InvalidData
 from livingdb.evolution.changes.change_key import ChangeKey
@@ -53,7 +53,7 @@ from livingdb.tables.recipe import Definition
 from livingdb.tables.row_hash import row_ids
 
 quick = settings(
-    max_examples=int(os.environ.get("LIVINGDB_EXAMPLES", "10")),
+    max_examples=tries(300) if HAS_TIME else 10,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

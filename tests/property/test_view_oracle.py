@@ -6,7 +6,6 @@ come and go, branches are merged and reset, and columns are added and renamed.
 
 from __future__ import annotations
 
-import os
 import random
 import tempfile
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.property.trying import HAS_TIME, tries
 from tests.property.view_world import (
     QUERIES,
     TABLES,
@@ -30,7 +30,7 @@ from tests.thinned import thinned
 import livingdb
 
 quick = settings(
-    max_examples=int(os.environ.get("LIVINGDB_EXAMPLES", "3")),
+    max_examples=tries(300) if HAS_TIME else 3,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

@@ -13,6 +13,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
+from tests.property.trying import tries
 from tests.server.http.conftest import Served, make_shop, serve
 
 from livingdb.server.http.door import EVENTS
@@ -114,7 +115,7 @@ def test_nothing_that_can_be_asked_makes_it_fail(tried: Served) -> None:
 
 @pytest.mark.slow
 def test_nothing_at_all_makes_it_fail(tried: Served) -> None:
-    assert len(try_operations(tried, 100)) > 80
+    assert len(try_operations(tried, tries(100))) > 80
 
 
 def test_every_operation_is_described(tried: Served) -> None:

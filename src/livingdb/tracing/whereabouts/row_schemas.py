@@ -24,6 +24,7 @@ from livingdb.evolution.lenses.row_lens import RowLens
 from livingdb.evolution.lift import Lifter
 from livingdb.evolution.plan import plan_changes
 from livingdb.evolution.schema_change import SchemaChange
+from livingdb.evolution.schema_history import schema_history, settled_fork
 from livingdb.graph.ancestry import common_ancestors
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.tables.recipe import Definition
@@ -70,13 +71,14 @@ def translate_row(
     if not common:
         return None
     lifter = Lifter(graph)
+    since = common[0]
+    if any(_takes_back(graph, lifter, since, row) for row in (here, there)):
+        since = settled_fork(graph, lifter, here, there) or since
     found = [known]
-    for step in reversed(lifter.schema_changes_between(common[0], here)):
-        for lens in reversed(_lenses(graph, step, lifter.schema_changes_of(step))):
-            found = [older for row in found for older in _through_lens(lens, row, is_right=False)]
-    for step in lifter.schema_changes_between(common[0], there):
-        for lens in _lenses(graph, step, lifter.schema_changes_of(step)):
-            found = [newer for row in found for newer in _through_lens(lens, row, is_right=True)]
+    for lens in reversed(_lenses_between(graph, lifter, since, here)):
+        found = [older for row in found for older in _through_lens(lens, row, is_right=False)]
+    for lens in _lenses_between(graph, lifter, since, there):
+        found = [newer for row in found for newer in _through_lens(lens, row, is_right=True)]
     return found
 
 
@@ -115,6 +117,23 @@ def translate_through_changes(
 
 def _definitions(graph: Graph, row: SnapshotRow) -> dict[str, Definition]:
     return {name: graph.versions.definition(v) for name, v in tables_of(graph, row).items()}
+
+
+def _takes_back(graph: Graph, lifter: Lifter, since: SnapshotRow, head: SnapshotRow) -> bool:
+    """Whether a merge on the way took back schema changes of the side it was made on."""
+    steps = lifter.schema_changes_between(since, head)
+    return any(graph.record(step.address).edge.taken_back for step in steps)
+
+
+def _lenses_between(
+    graph: Graph, lifter: Lifter, since: SnapshotRow, head: SnapshotRow
+) -> list[Lens]:
+    """The lenses of the schema changes on the way, without those that were taken back again."""
+    if _takes_back(graph, lifter, since, head):
+        made = schema_history(graph, lifter, since, head)
+        return [lens for one in made for lens in plan_changes(one.before, [one.change]).lenses]
+    steps = lifter.schema_changes_between(since, head)
+    return [lens for s in steps for lens in _lenses(graph, s, lifter.schema_changes_of(s))]
 
 
 def _lenses(graph: Graph, step: SnapshotRow, changes: Sequence[SchemaChange]) -> tuple[Lens, ...]:
