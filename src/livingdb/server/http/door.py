@@ -20,8 +20,8 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from livingdb.engines.embedded.interruption import interruptible
 from livingdb.errors import LivingDBError
+from livingdb.interruption import Interruption, interruptible
 from livingdb.server.http.browser_sessions import (
     COOKIE,
     CSRF_HEADER,
@@ -94,14 +94,15 @@ class Door:
         if caller is None:
             await self._app(scope, receive, send)
             return
-        seconds = self._settings.limits.seconds
-        said = f"the query took longer than {seconds:g} seconds: ask for less, or run a job"
         with self._keeper.acting_as(caller), interruptible() as interruption:
-            timer = asyncio.get_running_loop().call_later(seconds, interruption.stop, said)
-            try:
+            if scope["path"] == EVENTS:  # who listens does so for as long as they like
                 await self._app(scope, receive, send)
+                return
+            time = _WorkTime(self._settings.limits.seconds, interruption, send)
+            try:
+                await self._app(scope, receive, time.send)
             finally:
-                timer.cancel()
+                time.stop()
 
     async def _admit(self, request: HTTPConnection) -> Caller | None:
         """Who asks; None where nobody has to say so."""
@@ -155,6 +156,36 @@ def _host_name(host: str) -> str:
     """A host without its port."""
     name, colon, port = host.rpartition(":")
     return name if colon and port.isdecimal() else host
+
+
+class _WorkTime:
+    """The time that an answer may take: what counts is work, not waiting for a slow client."""
+
+    def __init__(self, seconds: float, interruption: Interruption, send: Send):
+        self._said = f"the query took longer than {seconds:g} seconds: ask for less, or run a job"
+        self._left_seconds = seconds
+        self._interruption = interruption
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._start()
+
+    def _start(self) -> None:
+        self._began = self._loop.time()
+        left = self._left_seconds
+        self._timer = self._loop.call_later(left, self._interruption.stop, self._said)
+
+    def stop(self) -> None:
+        """No time passes from now on."""
+        self._timer.cancel()
+        self._left_seconds -= self._loop.time() - self._began
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the answer, for as long as the client takes."""
+        self.stop()
+        try:
+            await self._send(message)
+        finally:
+            self._start()
 
 
 class _Body:

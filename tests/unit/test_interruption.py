@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import livingdb
-from livingdb.engines.embedded.interruption import current_interruption, interruptible
+from livingdb.interruption import current_interruption, interruptible
 from livingdb.errors import LimitExceeded
 
 LONG = "SELECT count(*) FROM range(100000) a, range(100000) b WHERE a.id * b.id % 7 = 3"
