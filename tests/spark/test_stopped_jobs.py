@@ -43,13 +43,13 @@ def test_a_query_ends_with_its_time(db: livingdb.Database, spark: SparkSession) 
             target=lambda: (wait_until(lambda: bool(active_jobs(spark))), stopper.stop("enough"))
         )
         stop.start()
-        with pytest.raises(LimitExceeded, match="^enough$"):
+        with pytest.raises(LimitExceeded, match=r"^enough$"):
             db.branch("main").sql(LONG, engine="spark").to_arrow()
         stop.join()
-        with pytest.raises(LimitExceeded, match="^enough$"):
+        with pytest.raises(LimitExceeded, match=r"^enough$"):
             db.branch("main").sql("SELECT 1 AS one", engine="spark").to_arrow()
     wait_until(lambda: not active_jobs(spark))
-    assert spark.getTags() == set()
+    assert not spark.sparkContext.getJobTags()
     assert list(db.branch("main").sql("SELECT 1 AS one", engine="spark")) == [{"one": 1}]
 
 
@@ -64,7 +64,7 @@ def test_tasks_end_with_what_asked_for_them(spark: SparkSession) -> None:
             target=lambda: (wait_until(lambda: bool(active_jobs(spark))), stopper.stop("enough"))
         )
         stop.start()
-        with pytest.raises(LimitExceeded, match="^enough$"):
+        with pytest.raises(LimitExceeded, match=r"^enough$"):
             list(run_tasks(spark, _sleep, [600.0]))
         stop.join()
     wait_until(lambda: not active_jobs(spark))
@@ -73,7 +73,7 @@ def test_tasks_end_with_what_asked_for_them(spark: SparkSession) -> None:
 def test_what_fails_by_itself_is_told_as_it_is(spark: SparkSession) -> None:
     with interruptible(), pytest.raises(ZeroDivisionError), stoppable_jobs(spark):
         _ = 1 // 0
-    assert spark.getTags() == set()
+    assert not spark.sparkContext.getJobTags()
 
 
 def test_a_request_ends_with_its_time(tmp_path: Path, spark: SparkSession) -> None:

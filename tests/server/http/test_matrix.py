@@ -10,6 +10,7 @@ import httpx
 import pytest
 from tests.server.http.conftest import Served, make_shop, serve
 
+import livingdb
 from livingdb.server.http.door import OPEN_PATHS
 
 ROLES = ["reader", "writer", "maintainer", "owner"]
@@ -21,7 +22,7 @@ SELECT = "SELECT id FROM orders"
 # that nobody has; those without a role are about who asks alone.
 Asked = tuple[int, dict[str, Any], Any]
 TABLE: dict[str, Asked] = {
-    "metrics": (READER, {}, None),
+    "metrics": (OWNER, {}, None),
     "about": (READER, {}, None),
     "who_am_i": (READER, {}, None),
     "log_out": (READER, {}, None),
@@ -85,6 +86,9 @@ TABLE: dict[str, Asked] = {
     "act_on_sync": (MAINTAINER, {}, {"name": "main/totals", "action": "approve"}),
     "list_alerts": (READER, {}, None),
     "list_watches": (READER, {}, None),
+    "add_watch": (MAINTAINER, {}, {"name": "N", "on": {"event": "merge", "into": "main"}}),
+    "drop_watch": (MAINTAINER, {"name": "N"}, None),
+    "check_watches": (MAINTAINER, {}, None),
     "blame": (READER, {"ref": "B", "table": "orders", "key": "1"}, None),
     "row_history": (READER, {"ref": "B", "table": "orders", "key": "1"}, None),
     "row_lineage": (READER, {"view": "totals"}, None),
@@ -133,7 +137,7 @@ TABLE: dict[str, Asked] = {
     "act_on_alert": (READER, {}, {"action": "resolve"}),
 }
 OF_NOBODY = {
-    *("metrics", "about", "who_am_i", "log_out", "list_jobs", "list_sessions"),
+    *("about", "who_am_i", "log_out", "list_jobs", "list_sessions"),
     *("list_branches", "list_tags", "list_syncs", "list_alerts", "list_watches"),
     *("list_merge_requests", "get_graph"),
 }
@@ -189,6 +193,8 @@ def ask(served: Served, client: httpx.Client, name: str, place: tuple[str, str])
         made.update("orders", [{"id": 7, "city": "secret-city"}])
     if name == "drop_tag":
         served.db.tag(new, "main")
+    if name == "drop_watch":
+        served.db.watch(new, livingdb.alert.on_merge("main"))
     method, path = place
     path = path.replace("{operation}", "upsert").replace("{number}", "1")
     path = path.replace("{job}", "none").replace("{session}", "none")

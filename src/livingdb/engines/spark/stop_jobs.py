@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["stoppable_jobs"]
 
+_INTERRUPT = "spark.job.interruptOnCancel"
+
 
 @contextmanager
 def stoppable_jobs(session: SparkSession) -> Iterator[None]:
@@ -23,22 +25,48 @@ def stoppable_jobs(session: SparkSession) -> Iterator[None]:
         yield
         return
     interruption.check()
-    tag = f"livingdb-{uuid.uuid4().hex}"
-
-    def interrupt() -> None:
-        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-        from pyspark.errors import PySparkException
-
-        # Where Spark cannot be reached any more, its jobs fail by themselves.
-        with suppress(Py4JError, PySparkException, OSError):
-            session.interruptTag(tag)
-
-    session.addTag(tag)
     try:
-        with interruption.watch(interrupt):
+        with _tagged(session) as tag, interruption.watch(lambda: _cancel(session, tag)):
             yield
     except Exception:
         interruption.check()
         raise
+
+
+@contextmanager
+def _tagged(session: SparkSession) -> Iterator[str]:
+    """Jobs that begin inside, in this thread, carry a tag of their own.
+
+    A session's tags do not reach the thread that gathers an answer as Arrow; those of the context
+    do.  Over Connect there is no context, and a session's are all there is.
+    """
+    tag = f"livingdb-{uuid.uuid4().hex}"
+    context = getattr(session, "sparkContext", None)
+    if context is None:
+        session.addTag(tag)
+        try:
+            yield tag
+        finally:
+            session.removeTag(tag)
+        return
+    before = context.getLocalProperty(_INTERRUPT)
+    context.addJobTag(tag)
+    context.setInterruptOnCancel(True)
+    try:
+        yield tag
     finally:
-        session.removeTag(tag)
+        context.removeJobTag(tag)
+        context.setLocalProperty(_INTERRUPT, before)
+
+
+def _cancel(session: SparkSession, tag: str) -> None:
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    context = getattr(session, "sparkContext", None)
+    # Where Spark cannot be reached any more, its jobs fail by themselves.
+    with suppress(Py4JError, PySparkException, OSError):
+        if context is None:
+            session.interruptTag(tag)
+        else:
+            context.cancelJobsWithTag(tag)

@@ -10,6 +10,7 @@ What is asked from there on is asked in their name.
 from __future__ import annotations
 
 import asyncio
+import hmac
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -40,6 +41,7 @@ __all__ = ["EVENTS", "OPEN_PATHS", "Door"]
 OPEN_PATHS = ("/health", "/ready", "/openapi.json", "/v1/login")
 """What is answered to anybody who may call the server by its name."""
 EVENTS = "/v1/events"
+METRICS = "/metrics"
 _READING = ("GET", "HEAD", "OPTIONS")
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
@@ -114,6 +116,8 @@ class Door:
         if kind:
             if kind.lower() != "bearer" or not secret.strip():
                 raise Refusal(401, "unauthenticated", "say Authorization: Bearer <token>")
+            if request.scope["path"] == METRICS and self._is_metrics_token(secret.strip()):
+                return None
             return await self._authenticate(request, secret.strip())
         cookie = request.cookies.get(COOKIE)
         session = None if cookie is None else self._browsers.find(cookie)
@@ -134,6 +138,10 @@ class Door:
             return await run_sync(known)
         except LivingDBError as error:
             raise Refusal(401, "unauthenticated", str(error)) from None
+
+    def _is_metrics_token(self, secret: str) -> bool:
+        ours = self._settings.metrics_token
+        return ours is not None and hmac.compare_digest(secret.encode(), ours.encode())
 
     def _check_host(self, request: HTTPConnection) -> None:
         given = request.headers.get("host", "").lower()
