@@ -28,10 +28,7 @@ INITIALIZE = {
     },
 }
 ACCEPT = {"Accept": "application/json, text/event-stream"}
-ENDLESS = (
-    "SELECT count(*) AS n FROM orders a, orders b, orders c, orders d, orders e "
-    "WHERE a.id + b.id + c.id < d.id + e.id"
-)
+ENDLESS = "SELECT count(*) AS n FROM range(1000000) a, range(1000000) b WHERE a.id * b.id % 7 = 3"
 
 
 class ServedAgents:
@@ -121,7 +118,7 @@ def test_it_reads_what_its_person_may_read_until_the_token_is_revoked(
     play(story)
     assert served.post().status_code == 200
     (token,) = served.db.people.tokens("ben")
-    served.db.people.revoke_token(token.id)
+    served.db.people.revoke(token.id)
     assert served.post().status_code == 401
 
 
