@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.new_postgres import new_postgres
 from tests.server.http.conftest import Served, make_shop, serve
 
 import livingdb
@@ -145,10 +146,26 @@ OF_NOBODY = {
 _numbers = count()
 
 
+@pytest.fixture(
+    scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
+)
+def url(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str | None]:
+    """Where the database is, if it is in no folder."""
+    if request.param == "sqlite":
+        yield None
+        return
+    with new_postgres(
+        request.getfixturevalue("postgres_url"), tmp_path_factory.mktemp("p")
+    ) as made:
+        yield made
+
+
 @pytest.fixture(scope="module")
-def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def matrix(url: str | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("matrix")
-    with make_shop(folder) as db:
+    with make_shop(folder, url) as db:
         main = db.branch("main")
         main.clone("ahead").update("orders", [{"id": 5, "city": "secret-city"}])
         main.derive("totals", "SELECT city FROM orders GROUP BY city", when="immediate")

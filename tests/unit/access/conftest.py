@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, make_url, text
+from tests.new_postgres import new_postgres
 
 import livingdb
 
@@ -45,21 +44,9 @@ def create_database(
         yield lambda folder, **how: livingdb.create(folder / "shop.ldb", **how)
         return
     server = request.getfixturevalue("postgres_url")
-    engine = create_engine(server, isolation_level="AUTOCOMMIT")
-
-    def run(statement: str) -> None:
-        with engine.connect() as connection:
-            connection.execute(text(statement))
-
     with ExitStack() as ending:
-        ending.callback(engine.dispose)
 
         def create(folder: Path, **how: Any) -> livingdb.Database:
-            name = f"livingdb_{uuid.uuid4().hex[:12]}"
-            run(f"CREATE DATABASE {name}")
-            ending.callback(run, f"DROP DATABASE {name} WITH (FORCE)")
-            url = make_url(server).set(drivername="postgresql", database=name)
-            url = url.update_query_dict({"data": str(folder / "data")})
-            return livingdb.create(url.render_as_string(hide_password=False), **how)
+            return livingdb.create(ending.enter_context(new_postgres(server, folder)), **how)
 
         yield create
