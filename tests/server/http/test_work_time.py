@@ -8,6 +8,7 @@ from collections.abc import Callable
 import httpx
 import numpy as np
 import pyarrow as pa
+import pytest
 from tests.server.http.conftest import ARROW, Served
 
 ROWS = 400_000
@@ -23,6 +24,7 @@ def fill(served: Served) -> None:
     main.insert("noise", pa.table({"id": np.arange(ROWS), **columns}))
 
 
+@pytest.mark.slow
 def test_a_slow_client_has_as_much_time_as_a_fast_one(serve_shop: Callable[..., Served]) -> None:
     served = serve_shop(limits={"seconds": 3.0})
     fill(served)
