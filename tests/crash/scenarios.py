@@ -48,7 +48,14 @@ def contents(db: Database) -> Contents:
         for branch in db.branches()
     }
     if db.people.are_any:
-        told = [{"user": user.name, "grants": str(user.grants)} for user in db.people.list()]
+        told = [
+            {
+                "user": user.name,
+                "grants": str(user.grants),
+                "tokens": str([token.is_valid for token in db.people.tokens(user.name)]),
+            }
+            for user in db.people.list()
+        ]
         found["users"] = {"grants": pa.Table.from_pylist(told)}
     return found
 
@@ -85,6 +92,26 @@ def team(path: Path) -> None:
     with livingdb.open(path) as db:
         db.people.add("ann", role="writer", branches="main")
         db.people.issue_token("ann")
+
+
+def revoke(db: Database) -> None:
+    """A token that counts no more."""
+    (token,) = db.people.tokens("ann")
+    db.people.revoke(token.id)
+
+
+def check_trail(db: Database) -> None:
+    """What people may do is what the audit says was done: both, or neither."""
+    trail = [entry["action"] for entry in db.people.audit().to_pylist()]
+    users = db.people.list()
+    assert len(users) == trail.count("add user") - trail.count("remove user")
+    if users:
+        (ann,) = users
+        tokens = db.people.tokens("ann")
+        grants = 1 + trail.count("grant") - trail.count("withdraw")
+        assert len(ann.grants) == grants
+        assert len(tokens) == trail.count("issue token")
+        assert sum(not token.is_valid for token in tokens) == trail.count("revoke token")
 
 
 def act(db: Database) -> None:
@@ -254,7 +281,18 @@ SCENARIOS = {
     "clone": Scenario(shop, opened(lambda db: db.branch("main").clone("dev"))),
     "rename": Scenario(diverged, opened(lambda db: db.rename_branch("dev", "trial"))),
     "act": Scenario(team, opened(act)),
-    "withdraw": Scenario(team, opened(lambda db: db.people.withdraw("ann"))),
+    "withdraw": Scenario(team, opened(lambda db: db.people.withdraw("ann")), check=check_trail),
+    "add user": Scenario(
+        shop, opened(lambda db: db.people.add("ann", role="writer")), check=check_trail
+    ),
+    "remove user": Scenario(team, opened(lambda db: db.people.remove("ann")), check=check_trail),
+    "grant": Scenario(
+        team, opened(lambda db: db.people.grant("ann", "reader", "dev/*")), check=check_trail
+    ),
+    "issue token": Scenario(
+        team, opened(lambda db: db.people.issue_token("ann")), check=check_trail
+    ),
+    "revoke token": Scenario(team, opened(revoke), check=check_trail),
     "upkeep": Scenario(
         neglected, opened(lambda db: db.upkeep(seconds=60, propagate=False)), changes_rows=False
     ),

@@ -207,16 +207,19 @@ def _version_from_frame(
     from livingdb.engines.embedded.results import as_stored_types
     from livingdb.engines.spark.build_trees import arrow_schema, build_frame
     from livingdb.engines.spark.parallelism import parallelism
+    from livingdb.engines.spark.session import spark_session
+    from livingdb.engines.spark.stop_jobs import stoppable_jobs
 
-    frame = run_frames(view, places, trust)
     versions = graph.versions
-    if view.key is None:
-        table = frame.toArrow()
-        rows = as_stored_types(table, [""] * table.num_columns)
-        definition = output_definition(definition_for(rows.schema, None), view.id)
-        return create_version(versions, definition, rows, staging.sink)
-    definition = output_definition(definition_for(arrow_schema(frame), view.key), view.id)
-    parts = 2 * parallelism(frame.sparkSession)
-    built = build_frame(graph.place.files.url, definition, frame, parts)
+    with stoppable_jobs(spark_session()):
+        frame = run_frames(view, places, trust)
+        if view.key is None:
+            table = frame.toArrow()
+            rows = as_stored_types(table, [""] * table.num_columns)
+            definition = output_definition(definition_for(rows.schema, None), view.id)
+            return create_version(versions, definition, rows, staging.sink)
+        definition = output_definition(definition_for(arrow_schema(frame), view.key), view.id)
+        parts = 2 * parallelism(frame.sparkSession)
+        built = build_frame(graph.place.files.url, definition, frame, parts)
     root = staging.join_parts(built, versions.forest_of(definition), ours=True)
     return versions.adopt(definition, root, built.count, staging.sink)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from threading import Event, Lock
 
@@ -26,6 +27,7 @@ from livingdb.graph.constraints import check_tables
 from livingdb.graph.draft import Action, Intent
 from livingdb.graph.graph import Graph
 from livingdb.graph.storage.staging import Staging
+from livingdb.interruption import interruptible
 from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.tabular import Tabular
@@ -153,7 +155,9 @@ class GroupCommits:
         try:
             with self._pipeline.turns.before_reading(branch, leader.write.rows.rows):
                 taken = queue.take()
-                self._store(branch, taken)
+                # What stops one of them is not to stop the others, whose writes are as small.
+                with interruptible() if len(taken) > 1 else nullcontext():
+                    self._store(branch, taken)
         finally:
             queue.pass_on(leader, taken)
 

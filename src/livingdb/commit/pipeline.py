@@ -47,6 +47,7 @@ from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge, overlay_tables
 from livingdb.graph.storage.staging import Staging
+from livingdb.interruption import check_interruption
 from livingdb.tables.index import Version
 
 if TYPE_CHECKING:
@@ -150,6 +151,7 @@ class Pipeline:
             if not proposal.is_rebased:
                 raise
             raise TransactionConflict(f"somebody else was faster: {error}; try again") from error
+        check_interruption()  # what was stopped is not stored, whoever took that for a failure
         rows = graph.store_drafts(
             [*own, *carried.drafts],
             staging,

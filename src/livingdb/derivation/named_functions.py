@@ -19,6 +19,7 @@ from livingdb.derivation.trusted_functions import load_function
 from livingdb.derivation.view import View
 from livingdb.engines.request import TableLocation
 from livingdb.engines.spark.session import spark_session
+from livingdb.engines.spark.stop_jobs import stoppable_jobs
 from livingdb.errors import InvalidData, LivingDBError
 
 __all__ = ["ARTIFACT", "FunctionFailed", "FunctionResult", "artifact_of", "run_frames", "run_model"]
@@ -86,8 +87,12 @@ def run_model(
     with tempfile.TemporaryDirectory(prefix="livingdb-model-") as folder:
         if "folder" in wants and "folder" not in params:
             params["folder"] = Path(folder)
-        given = _frames(tables) if _wants_frames(first) else {n: get() for n, get in read.items()}
-        answer = _call_function(view, function, given, params)
+        if _wants_frames(first):
+            with stoppable_jobs(spark_session()):
+                answer = _call_function(view, function, _frames(tables), params)
+        else:
+            rows = {name: get() for name, get in read.items()}
+            answer = _call_function(view, function, rows, params)
         data, metrics = _parse_answer(view, answer)
         files = {"": data} if data is not None else {}
         for path in sorted(Path(folder).rglob("*")):

@@ -12,13 +12,13 @@ from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import ACTIVE, DETACHED, ERROR, SyncRow
 from livingdb.chunks.address import Address
 from livingdb.derivation.named_functions import FunctionFailed
-from livingdb.errors import Conflict, LivingDBError, Locked, StorageFailure
+from livingdb.errors import Conflict, LimitExceeded, LivingDBError, Locked, StorageFailure
 from livingdb.graph.graph import Graph
 from livingdb.guard.sync_state import NOBODY, set_state, stop_sync_action
 
 __all__ = ["NOBODY", "TRANSIENT_ERRORS", "detach_action", "record_failure"]
 
-TRANSIENT_ERRORS = (Conflict, Locked, StorageFailure)
+TRANSIENT_ERRORS = (Conflict, LimitExceeded, Locked, StorageFailure)
 """What goes by: it says nothing about the sync, and the same may work when it is tried again."""
 _PATIENCE = 3
 

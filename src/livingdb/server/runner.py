@@ -6,8 +6,8 @@ import time as clock
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from livingdb.engines.embedded.interruption import Interruption, interruptible
 from livingdb.errors import LivingDBError
+from livingdb.interruption import Interruption, interruptible
 from livingdb.server.logs import error_facts, tell
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from livingdb.errors import InvalidData
 
 __all__ = ["Limits", "ServerSettings", "is_loopback"]
 
+_SECRET_CHARACTERS = 16
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -56,6 +57,8 @@ class ServerSettings:
     upkeep             whether the runner is inside
     export_folder      below which exports are written; without, nobody can export over HTTP
     backup_place       a folder or URL below which backups are written; without, nobody can
+    metrics_token      a secret that opens /metrics and nothing else, for what gathers counts;
+                       without, only owners see them
     """
 
     host: str = "127.0.0.1"
@@ -68,6 +71,7 @@ class ServerSettings:
     upkeep: bool = True
     export_folder: str | None = None
     backup_place: str | None = None
+    metrics_token: str | None = field(default=None, repr=False)
     log_level: str = "info"
     stop_seconds: float = 10.0
     limits: Limits = field(default_factory=Limits)
@@ -75,6 +79,8 @@ class ServerSettings:
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
             raise InvalidData("TLS takes a certificate and its key: give both, or none")
+        if self.metrics_token is not None and len(self.metrics_token) < _SECRET_CHARACTERS:
+            raise InvalidData(f"the token of /metrics has at least {_SECRET_CHARACTERS} characters")
 
     @property
     def has_tls(self) -> bool:

@@ -17,6 +17,7 @@ from livingdb.chunks.pack_store import PackStore
 from livingdb.chunks.repack_packs import write_again
 from livingdb.engines.pruning import scan_bounds
 from livingdb.engines.spark.parallelism import parallelism
+from livingdb.engines.spark.stop_jobs import stoppable_jobs
 from livingdb.engines.tree_parts import TreeParts, build_part, collect_parts, drop_packs
 from livingdb.evolution.lens_evaluator import planned_lens, underlying_version
 from livingdb.evolution.lenses.lens import Lens
@@ -214,7 +215,9 @@ def run_tasks(
     given = pa.table({"part": pa.array(range(len(tasks)), pa.int32())})
     frame = spark.createDataFrame(given).repartitionByRange(len(tasks), "part")
     done = frame.mapInArrow(_Worker(function, tuple(tasks)), "part int, piece int, result binary")
-    for row in sorted(done.collect(), key=lambda row: (row["part"], row["piece"])):
+    with stoppable_jobs(spark):
+        found = done.collect()
+    for row in sorted(found, key=lambda row: (row["part"], row["piece"])):
         yield bytes(row["result"])
 
 

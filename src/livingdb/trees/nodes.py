@@ -18,6 +18,7 @@ from livingdb.chunks.arrow_values import as_numbers
 from livingdb.chunks.chunk import LEAF, NODE, Chunk, Draft, draft_chunk, encode_chunk
 from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.errors import Corruption
+from livingdb.interruption import check_interruption
 from livingdb.trees.keys import KeyArray, align
 from livingdb.trees.shape import Shape
 from livingdb.trees.zones import Zone, join_zones, zone_of, zone_types
@@ -302,11 +303,15 @@ class Reader:
         return bool(self.store.contains([address])[0])
 
     def read(self, address: Address, keep: bool = True) -> Entries | Leaf:
-        """The node at the address: `Entries` or a `Leaf`; `keep` puts it in the cache."""
+        """The node at the address: `Entries` or a `Leaf`; `keep` puts it in the cache.
+
+        `LimitExceeded` if it would have to be read, and what is done here was stopped.
+        """
         found = self.cache.get(address)
         # Tables that differ only in how their keys are made share leaves, not keys.
         if found is not None and found.shape.read_format == self.shape.read_format:
             return found
+        check_interruption()
         chunk = Chunk(address, self.store.get(address), self.store.get)
         item: Entries | Leaf
         if chunk.kind == LEAF:

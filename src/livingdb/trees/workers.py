@@ -12,6 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from typing import TypeVar
 
+from livingdb.interruption import check_interruption
+
 __all__ = ["in_order", "pool"]
 
 Item = TypeVar("Item")
@@ -31,7 +33,10 @@ def pool() -> ThreadPoolExecutor:
 def in_order(
     function: Callable[[Item], Result], items: Iterable[Item], ahead: int = 16
 ) -> Iterator[Result]:
-    """Results in the order of the items, computed up to `ahead` items early."""
+    """Results in the order of the items, computed up to `ahead` items early.
+
+    `LimitExceeded` before the next one, if whoever takes them was stopped.
+    """
     source = iter(items)
     first = next(source, None)
     second = next(source, None)
@@ -45,8 +50,10 @@ def in_order(
         for item in source:
             waiting.append(pool().submit(function, item))
             if len(waiting) > ahead:
+                check_interruption()
                 yield waiting.popleft().result()
         while waiting:
+            check_interruption()
             yield waiting.popleft().result()
     finally:
         for future in waiting:

@@ -67,8 +67,8 @@ class Served:
         self.server.stop()
 
 
-def make_shop(folder: Path) -> livingdb.Database:
-    db = livingdb.create(folder / "shop.ldb", author="root", engine="embedded")
+def make_shop(folder: Path, url: str | None = None) -> livingdb.Database:
+    db = livingdb.create(url or folder / "shop.ldb", author="root", engine="embedded")
     main = db.branch("main")
     main.create_table("orders", COLUMNS, key="id")
     main.insert("orders", {"id": list(range(100)), "city": ["Oslo", "Rome"] * 50})

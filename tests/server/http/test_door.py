@@ -41,9 +41,29 @@ def test_who_does_not_come_in(
 def test_anybody_may_ask_whether_it_is_well(served: Served) -> None:
     nobody = served.client(None)
     assert nobody.get("/health").json() == nobody.get("/ready").json() == {"done": True}
+
+
+def test_counts_are_told_to_owners_and_by_their_own_token(
+    serve_shop: Callable[..., Served],
+) -> None:
+    served = serve_shop(metrics_token="a-secret-of-prometheus")
+    count = 'livingdb_requests_total{operation="health",status="200"}'
+    nobody = served.client(None)
+    assert nobody.get("/health").status_code == 200
     assert nobody.get("/metrics").status_code == 401
-    text = served.client("rita").get("/metrics").text
-    assert 'livingdb_requests_total{operation="health",status="200"}' in text
+    for name in ("rita", "will"):
+        refused = served.client(name).get("/metrics")
+        assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+        assert "livingdb_" not in refused.text
+    assert count in served.client("olga").get("/metrics").text
+    prometheus = served.client(None, Authorization="Bearer a-secret-of-prometheus")
+    assert count in prometheus.get("/metrics").text
+    assert prometheus.get(ABOUT).status_code == 401
+    wrong = served.client(None, Authorization="Bearer a-secret-of-prometheuS")
+    assert wrong.get("/metrics").status_code == 401
+    with pytest.raises(InvalidData, match="at least 16 characters"):
+        ServerSettings(metrics_token="short")
+    assert "prometheus" not in repr(served.server.settings)
 
 
 def test_every_answer_has_its_headers(served: Served) -> None:

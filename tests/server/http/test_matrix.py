@@ -8,8 +8,10 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.new_postgres import new_postgres
 from tests.server.http.conftest import Served, make_shop, serve
 
+import livingdb
 from livingdb.server.http.door import OPEN_PATHS
 
 ROLES = ["reader", "writer", "maintainer", "owner"]
@@ -21,7 +23,7 @@ SELECT = "SELECT id FROM orders"
 # that nobody has; those without a role are about who asks alone.
 Asked = tuple[int, dict[str, Any], Any]
 TABLE: dict[str, Asked] = {
-    "metrics": (READER, {}, None),
+    "metrics": (OWNER, {}, None),
     "about": (READER, {}, None),
     "who_am_i": (READER, {}, None),
     "log_out": (READER, {}, None),
@@ -85,6 +87,9 @@ TABLE: dict[str, Asked] = {
     "act_on_sync": (MAINTAINER, {}, {"name": "main/totals", "action": "approve"}),
     "list_alerts": (READER, {}, None),
     "list_watches": (READER, {}, None),
+    "add_watch": (MAINTAINER, {}, {"name": "N", "on": {"event": "merge", "into": "main"}}),
+    "drop_watch": (MAINTAINER, {"name": "N"}, None),
+    "check_watches": (MAINTAINER, {}, None),
     "blame": (READER, {"ref": "B", "table": "orders", "key": "1"}, None),
     "row_history": (READER, {"ref": "B", "table": "orders", "key": "1"}, None),
     "row_lineage": (READER, {"view": "totals"}, None),
@@ -133,7 +138,7 @@ TABLE: dict[str, Asked] = {
     "act_on_alert": (READER, {}, {"action": "resolve"}),
 }
 OF_NOBODY = {
-    *("metrics", "about", "who_am_i", "log_out", "list_jobs", "list_sessions"),
+    *("about", "who_am_i", "log_out", "list_jobs", "list_sessions"),
     *("list_branches", "list_tags", "list_syncs", "list_alerts", "list_watches"),
     *("list_merge_requests", "get_graph"),
 }
@@ -141,10 +146,26 @@ OF_NOBODY = {
 _numbers = count()
 
 
+@pytest.fixture(
+    scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
+)
+def url(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str | None]:
+    """Where the database is, if it is in no folder."""
+    if request.param == "sqlite":
+        yield None
+        return
+    with new_postgres(
+        request.getfixturevalue("postgres_url"), tmp_path_factory.mktemp("p")
+    ) as made:
+        yield made
+
+
 @pytest.fixture(scope="module")
-def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def matrix(url: str | None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("matrix")
-    with make_shop(folder) as db:
+    with make_shop(folder, url) as db:
         main = db.branch("main")
         main.clone("ahead").update("orders", [{"id": 5, "city": "secret-city"}])
         main.derive("totals", "SELECT city FROM orders GROUP BY city", when="immediate")
@@ -189,6 +210,8 @@ def ask(served: Served, client: httpx.Client, name: str, place: tuple[str, str])
         made.update("orders", [{"id": 7, "city": "secret-city"}])
     if name == "drop_tag":
         served.db.tag(new, "main")
+    if name == "drop_watch":
+        served.db.watch(new, livingdb.alert.on_merge("main"))
     method, path = place
     path = path.replace("{operation}", "upsert").replace("{number}", "1")
     path = path.replace("{job}", "none").replace("{session}", "none")

@@ -195,7 +195,7 @@ def test_nothing_is_left_of_who_goes_away(serve_shop: Callable[..., Served]) -> 
             next(answer.iter_raw(1000))
     assert client.get("/v1/about").status_code == 200
     for _ in range(1000):  # a server learns a little later that somebody went away
-        metrics = client.get("/metrics").text
+        metrics = served.client("olga").get("/metrics").text
         if "livingdb_requests_running 1.0" in metrics:
             break
         time.sleep(0.01)

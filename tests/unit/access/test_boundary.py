@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,10 +26,13 @@ ROLES = ("reader", "maintainer")
 
 
 @pytest.fixture(scope="module")
-def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[livingdb.Database]:
+def db(
+    create_database: Callable[..., livingdb.Database], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[livingdb.Database]:
     """A source with originals, its masked clone, and other branches; users of the clone alone."""
-    path: Path = tmp_path_factory.mktemp("boundary") / "shop.ldb"
-    with livingdb.create(path, author="clerk", engine="embedded") as database:
+    with create_database(
+        tmp_path_factory.mktemp("boundary"), author="clerk", engine="embedded"
+    ) as database:
         main = database.branch("main")
         database.rename_branch("main", "source-canary")
         main = database.branch("source-canary")

@@ -138,10 +138,13 @@ WHOLE: dict[str, tuple[int, Callable[[livingdb.Database, Path], Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[livingdb.Database]:
+def db(
+    create_database: Callable[..., livingdb.Database], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[livingdb.Database]:
     """Branches of every kind, and a user of each role on `dev/*` and one on everything."""
-    path = tmp_path_factory.mktemp("matrix") / "shop.ldb"
-    with livingdb.create(path, author="holder", engine="embedded") as db:
+    with create_database(
+        tmp_path_factory.mktemp("matrix"), author="holder", engine="embedded"
+    ) as db:
         main = db.branch("main")
         main.create_table("users", {"id": "bigint", "name": "string"}, key="id")
         main.insert("users", [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Bob"}])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,10 @@ from livingdb.evolution import AddColumn
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Iterator[livingdb.Database]:
-    with livingdb.create(tmp_path / "shop.ldb", author="holder", engine="embedded") as db:
+def db(
+    create_database: Callable[..., livingdb.Database], tmp_path: Path
+) -> Iterator[livingdb.Database]:
+    with create_database(tmp_path, author="holder", engine="embedded") as db:
         main = db.branch("main")
         main.create_table("users", {"id": "bigint", "town": "string"}, key="id")
         main.insert("users", [{"id": 1, "town": "Oslo"}, {"id": 2, "town": "Rome"}])

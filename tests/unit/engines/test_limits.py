@@ -11,7 +11,7 @@ import pytest
 
 import livingdb
 from livingdb.engines.embedded import session
-from livingdb.engines.embedded.interruption import interruptible
+from livingdb.interruption import interruptible
 from livingdb.spark.options import check_partitions
 
 LARGE = "SELECT count(*) AS n FROM (SELECT DISTINCT a.id * 100000 + b.id AS x FROM t a, t b, t c)"

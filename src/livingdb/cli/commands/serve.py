@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from livingdb.cli.open_database import Engine, Settings, Trust
+from livingdb.errors import InvalidData
 
 if TYPE_CHECKING:
     from livingdb.server.serve import Server
@@ -62,6 +64,13 @@ def serve(
     backup_place: Annotated[
         str | None, typer.Option("--backup-place", help="Below which users may back up.")
     ] = None,
+    metrics_token: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics-token",
+            help="A file with a token that opens /metrics alone.  [default: owners see them]",
+        ),
+    ] = None,
     seconds: Annotated[
         float, typer.Option("--seconds", min=0.1, help="For the queries of one request.")
     ] = 60.0,
@@ -109,6 +118,7 @@ def serve(
         upkeep=not no_upkeep,
         export_folder=export_folder,
         backup_place=backup_place,
+        metrics_token=None if metrics_token is None else _read_secret(metrics_token),
         log_level=log_level.value,
         limits=Limits(seconds=seconds, concurrent=concurrent, body_bytes=body_bytes),
     )
@@ -135,6 +145,13 @@ def serve(
             ending.listen()
             while not ending.is_requested:
                 ending.wait(3600)
+
+
+def _read_secret(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeError) as error:
+        raise InvalidData(f"the token in {path} cannot be read: {error}") from None
 
 
 def _sentences(server: Server) -> str:

@@ -14,7 +14,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from livingdb.engines.embedded.duckdb_dialect import NotEmbedded, to_duckdb_sql
-from livingdb.engines.embedded.interruption import current_interruption
 from livingdb.engines.embedded.macros import MACROS
 from livingdb.engines.embedded.recursion import answer_recursion
 from livingdb.engines.embedded.results import as_stored_types, null_types_as_text
@@ -24,6 +23,7 @@ from livingdb.engines.row_stream import BATCH_ROWS, RowStream, one_batch
 from livingdb.engines.tree_parts import TreeParts, build_part, collect_parts
 from livingdb.engines.unquoted_text import quotes_hint
 from livingdb.errors import InvalidData, LimitExceeded, LivingDBError, NotFound, Unsupported
+from livingdb.interruption import current_interruption
 from livingdb.tables import ingest
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
@@ -123,7 +123,7 @@ class Session:
     def __enter__(self) -> Session:
         interruption = current_interruption()
         if interruption is not None:
-            self._watched.enter_context(interruption.watch(self._connection))
+            self._watched.enter_context(interruption.watch(self._connection.interrupt))
         return self
 
     def __exit__(self, *error: object) -> None:

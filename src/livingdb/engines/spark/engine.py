@@ -25,6 +25,7 @@ from livingdb.engines.row_stream import RowStream
 from livingdb.engines.spark.build_trees import build_frame
 from livingdb.engines.spark.parallelism import parallelism
 from livingdb.engines.spark.projected_table import projected_frame
+from livingdb.engines.spark.stop_jobs import stoppable_jobs
 from livingdb.engines.tree_parts import TreeParts
 from livingdb.engines.trust import text_for_spark
 from livingdb.engines.value_ranges import Ranges
@@ -108,17 +109,19 @@ class SparkEngine:
 
     def rows(self, request: Request) -> pa.Table:
         """The rows the query gives."""
-        frame = self.frame(request)
-        with _translate_spark_errors():
-            _check_items(frame)
-            table = frame.toArrow()
+        with stoppable_jobs(self.session):
+            frame = self.frame(request)
+            with _translate_spark_errors():
+                _check_items(frame)
+                table = frame.toArrow()
         return as_stored_types(table, [""] * table.num_columns)
 
     def schema(self, request: Request) -> pa.Schema:
         """The columns of the rows the query gives, without computing these."""
-        frame = self.frame(request)
-        with _translate_spark_errors():
-            table = frame.limit(0).toArrow()
+        with stoppable_jobs(self.session):
+            frame = self.frame(request)
+            with _translate_spark_errors():
+                table = frame.limit(0).toArrow()
         return as_stored_types(table, [""] * table.num_columns).schema
 
     def stream(self, request: Request) -> RowStream:
@@ -128,7 +131,7 @@ class SparkEngine:
     def tree(self, request: Request, definition: Definition, url: str) -> TreeParts:
         """The rows the query gives as trees, in packs of the files at a URL."""
         parts = 2 * parallelism(self.session)
-        with _translate_spark_errors():
+        with stoppable_jobs(self.session), _translate_spark_errors():
             return build_frame(url, definition, self.frame(request), parts)
 
     def _frames(self, request: Request) -> Iterator[tuple[str, DataFrame]]:

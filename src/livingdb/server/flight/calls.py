@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Lock, Thread
 
-from livingdb.engines.embedded.interruption import Interruption, interruptible
+from livingdb.interruption import Interruption, interruptible
 from livingdb.server.flight.failures import Stopped
 
 __all__ = ["Call", "Watch"]

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 import livingdb
 from livingdb.errors import LivingDBError
+from livingdb.server.http.agent_paths import AgentPaths
 from livingdb.server.http.browser_sessions import BrowserSessions
 from livingdb.server.http.context import Context, refuse_unknown_parameters
 from livingdb.server.http.door import OPEN_PATHS, Door
@@ -143,7 +144,8 @@ def create_app(
     metrics.watch("sql_sessions", "Sessions of SQL.", lambda: len(context.sessions))
     metrics.watch("event_streams", "Streams of events.", happenings.count)
     api = _api(context)
-    door = Door(api, context.keeper, context.browsers, settings, metrics)
+    app = AgentPaths(api, db, settings)
+    door = Door(app, context.keeper, context.browsers, settings, metrics)
     return HttpApp(Observed(door, metrics, settings.has_tls), api, context)
 
 

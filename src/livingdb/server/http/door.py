@@ -10,6 +10,7 @@ What is asked from there on is asked in their name.
 from __future__ import annotations
 
 import asyncio
+import hmac
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -20,8 +21,8 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from livingdb.engines.embedded.interruption import interruptible
 from livingdb.errors import LivingDBError
+from livingdb.interruption import Interruption, interruptible
 from livingdb.server.http.browser_sessions import (
     COOKIE,
     CSRF_HEADER,
@@ -40,6 +41,7 @@ __all__ = ["EVENTS", "OPEN_PATHS", "Door"]
 OPEN_PATHS = ("/health", "/ready", "/openapi.json", "/v1/login")
 """What is answered to anybody who may call the server by its name."""
 EVENTS = "/v1/events"
+METRICS = "/metrics"
 _READING = ("GET", "HEAD", "OPTIONS")
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
@@ -94,14 +96,15 @@ class Door:
         if caller is None:
             await self._app(scope, receive, send)
             return
-        seconds = self._settings.limits.seconds
-        said = f"the query took longer than {seconds:g} seconds: ask for less, or run a job"
         with self._keeper.acting_as(caller), interruptible() as interruption:
-            timer = asyncio.get_running_loop().call_later(seconds, interruption.stop, said)
-            try:
+            if scope["path"] == EVENTS:  # who listens does so for as long as they like
                 await self._app(scope, receive, send)
+                return
+            time = _WorkTime(self._settings.limits.seconds, interruption, send)
+            try:
+                await self._app(scope, receive, time.send)
             finally:
-                timer.cancel()
+                time.stop()
 
     async def _admit(self, request: HTTPConnection) -> Caller | None:
         """Who asks; None where nobody has to say so."""
@@ -113,6 +116,8 @@ class Door:
         if kind:
             if kind.lower() != "bearer" or not secret.strip():
                 raise Refusal(401, "unauthenticated", "say Authorization: Bearer <token>")
+            if request.scope["path"] == METRICS and self._is_metrics_token(secret.strip()):
+                return None
             return await self._authenticate(request, secret.strip())
         cookie = request.cookies.get(COOKIE)
         session = None if cookie is None else self._browsers.find(cookie)
@@ -133,6 +138,10 @@ class Door:
             return await run_sync(known)
         except LivingDBError as error:
             raise Refusal(401, "unauthenticated", str(error)) from None
+
+    def _is_metrics_token(self, secret: str) -> bool:
+        ours = self._settings.metrics_token
+        return ours is not None and hmac.compare_digest(secret.encode(), ours.encode())
 
     def _check_host(self, request: HTTPConnection) -> None:
         given = request.headers.get("host", "").lower()
@@ -155,6 +164,36 @@ def _host_name(host: str) -> str:
     """A host without its port."""
     name, colon, port = host.rpartition(":")
     return name if colon and port.isdecimal() else host
+
+
+class _WorkTime:
+    """The time that an answer may take: what counts is work, not waiting for a slow client."""
+
+    def __init__(self, seconds: float, interruption: Interruption, send: Send):
+        self._said = f"the query took longer than {seconds:g} seconds: ask for less, or run a job"
+        self._left_seconds = seconds
+        self._interruption = interruption
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._start()
+
+    def _start(self) -> None:
+        self._began = self._loop.time()
+        left = self._left_seconds
+        self._timer = self._loop.call_later(left, self._interruption.stop, self._said)
+
+    def stop(self) -> None:
+        """No time passes from now on."""
+        self._timer.cancel()
+        self._left_seconds -= self._loop.time() - self._began
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the answer, for as long as the client takes."""
+        self.stop()
+        try:
+            await self._send(message)
+        finally:
+            self._start()
 
 
 class _Body:

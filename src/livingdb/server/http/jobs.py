@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from threading import Event, Lock
 from typing import Any
 
-from livingdb.engines.embedded.interruption import Interruption, interruptible
 from livingdb.errors import LimitExceeded, LivingDBError, NotFound
+from livingdb.interruption import Interruption, interruptible
 from livingdb.server.http.json_values import plain_value
 from livingdb.server.logs import error_facts, tell
 from livingdb.server.settings import Limits

@@ -11,8 +11,8 @@ from typing import Any
 from mcp.server.mcpserver.exceptions import ToolError
 
 from livingdb.access.audit import DONE, REFUSED
-from livingdb.engines.embedded.interruption import interruptible
 from livingdb.errors import LimitExceeded, LivingDBError, Refused
+from livingdb.interruption import interruptible
 from livingdb.server.mcp.answers import answer_text, cut_text
 from livingdb.server.mcp.session import AgentSession
 

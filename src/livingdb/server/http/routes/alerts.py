@@ -6,14 +6,25 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
+from pydantic import Field
 
+from livingdb.alert import (
+    on_failures,
+    on_growth,
+    on_lag,
+    on_merge,
+    on_schema_change,
+    parse,
+)
 from livingdb.errors import NotFound
 from livingdb.server.http.context import Db
 from livingdb.server.http.json_values import plain_value
-from livingdb.server.http.models import Answer, Asked
+from livingdb.server.http.models import Answer, Asked, Done
 
 if TYPE_CHECKING:
+    from livingdb.alerts.watch import WatchTarget
     from livingdb.database.alert import Alert
+    from livingdb.database.alerting import Watch
 
 __all__ = ["router"]
 
@@ -45,6 +56,80 @@ class AlertAction(Asked):
 
     action: Literal["acknowledge", "resolve"]
     note: str = ""
+
+
+class OnSchemaChange(Asked):
+    """A table is made, dropped or has another schema."""
+
+    event: Literal["schema_change"]
+    table: str | None = Field(None, description="Any, if it is left out.")
+    branch: str | None = Field(None, description="Any, if it is left out.")
+
+    def target(self) -> WatchTarget:
+        """The same, as `Database.watch` takes it."""
+        return on_schema_change(self.table, self.branch)
+
+
+class OnMerge(Asked):
+    """Something is merged into a branch."""
+
+    event: Literal["merge"]
+    into: str | None = Field(None, description="Any branch, if it is left out.")
+
+    def target(self) -> WatchTarget:
+        """The same, as `Database.watch` takes it."""
+        return on_merge(self.into)
+
+
+class OnLag(Asked):
+    """A derived object is behind what it reads for so long."""
+
+    event: Literal["lag"]
+    sync: str = Field(examples=["totals"])
+    limit: str | float = Field(description="A time, or seconds.", examples=["10 minutes"])
+
+    def target(self) -> WatchTarget:
+        """The same, as `Database.watch` takes it."""
+        return on_lag(self.sync, self.limit)
+
+
+class OnFailures(Asked):
+    """A sync failed so many times in a row."""
+
+    event: Literal["failures"]
+    sync: str = Field(examples=["totals"])
+    times: int = Field(3, ge=1, le=100)
+
+    def target(self) -> WatchTarget:
+        """The same, as `Database.watch` takes it."""
+        return on_failures(self.sync, self.times)
+
+
+class OnGrowth(Asked):
+    """The database grew by so much within a time."""
+
+    event: Literal["growth"]
+    limit: int | float | str = Field(
+        description="Bytes, a share as a number with a point, or a text.", examples=["500 MB"]
+    )
+    per: str | float = Field("1 day", description="A time, or seconds.")
+
+    def target(self) -> WatchTarget:
+        """The same, as `Database.watch` takes it."""
+        return on_growth(self.limit, self.per)
+
+
+class NewWatch(Asked):
+    """A watch that is to be made."""
+
+    name: str
+    on: OnSchemaChange | OnMerge | OnLag | OnFailures | OnGrowth = Field(discriminator="event")
+    severity: Literal["info", "warning", "error", "critical"] = "warning"
+    alerts: list[str] = Field([], description="Who is told.", examples=[["webhook:https://…"]])
+
+    def sinks(self) -> list[Any]:
+        """Who is told, as `Database.watch` takes it."""
+        return [parse(text) for text in self.alerts]
 
 
 class WatchInfo(Answer):
@@ -108,12 +193,30 @@ def act_on_alert(
     return alert_info(found)
 
 
+def _watch_info(watch: Watch) -> WatchInfo:
+    return WatchInfo(name=watch.name, event=watch.event, severity=watch.severity, time=watch.time)
+
+
 @router.get("/watches", operation_id="list_watches", summary="Watches")
 def list_watches(db: Db) -> WatchList:
     """What raises alerts besides the syncs."""
-    return WatchList(
-        watches=[
-            WatchInfo(name=one.name, event=one.event, severity=one.severity, time=one.time)
-            for one in db.watches()
-        ]
-    )
+    return WatchList(watches=[_watch_info(one) for one in db.watches()])
+
+
+@router.post("/watches", operation_id="add_watch", summary="Make a watch", status_code=201)
+def add_watch(body: NewWatch, db: Db) -> WatchInfo:
+    """Raise alerts from now on when something happens; a maintainer of everything may."""
+    return _watch_info(db.watch(body.name, body.on.target(), body.sinks(), body.severity))
+
+
+@router.delete("/watches", operation_id="drop_watch", summary="Forget a watch")
+def drop_watch(name: Annotated[str, Query(description="The watch.")], db: Db) -> Done:
+    """Forget a watch; its alerts stay."""
+    db.unwatch(name)
+    return Done()
+
+
+@router.post("/watches/check", operation_id="check_watches", summary="Look at watches now")
+def check_watches(db: Db) -> AlertList:
+    """Look at lag, failures and growth now, as the runner does; the alerts that this raised."""
+    return AlertList(alerts=[alert_info(one) for one in db.check_watches()])

@@ -8,10 +8,12 @@ from pydantic import Field
 from starlette.responses import Response
 
 import livingdb
-from livingdb.errors import LivingDBError
+from livingdb.access.roles import Role
+from livingdb.errors import Forbidden, LivingDBError
 from livingdb.server.http.answers import json_answer
 from livingdb.server.http.browser_sessions import COOKIE
 from livingdb.server.http.context import Asking, Db, Server
+from livingdb.server.http.doorkeeper import Caller
 from livingdb.server.http.failures import Failure, Refusal
 from livingdb.server.http.models import Answer, Asked, Done
 
@@ -71,8 +73,11 @@ def ready(db: Db) -> Done:
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
-def metrics(server: Server) -> Response:
-    """What the server counts, as Prometheus reads it."""
+def metrics(server: Server, request: Request) -> Response:
+    """What the server counts, as Prometheus reads it: for owners, and by the token for that."""
+    caller: Caller | None = getattr(request.state, "caller", None)
+    if caller is not None and not caller.user.may_everywhere(Role.OWNER):
+        raise Forbidden("the counts are of all users together: they are told to owners")
     return Response(server.metrics.to_text(), media_type="text/plain; version=0.0.4")
 
 
