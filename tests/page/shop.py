@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+
 import livingdb
 from livingdb import condition
 
@@ -14,7 +16,8 @@ MODULE = "tests.page.shop"
 def train(tables: dict[str, Any], factor: int = 1) -> tuple[bytes, dict[str, Any]]:
     """A model of as many bytes as there are orders."""
     count = tables["orders"].num_rows
-    return b"x" * count, {"rows": count * factor}
+    mean = float(pc.mean(tables["orders"]["net"]).as_py())
+    return b"x" * count, {"rows": count * factor, "mean_net": mean, "method": "average"}
 
 
 def make_shop(path: Path) -> livingdb.Database:

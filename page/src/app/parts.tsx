@@ -2,6 +2,7 @@
 import { type ComponentChildren, type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Failure, type Column, type Row, type Value } from "./api";
+import { useReturnedFocus } from "./focus";
 import { type Loaded } from "./live";
 import { to } from "./route";
 import { short, text, when } from "./words";
@@ -143,9 +144,11 @@ export function Dialog({ title, action, isDanger, onClose, onDone, children }: D
   const box = useRef<HTMLDialogElement>(null);
   const [error, setError] = useState<Failure | null>(null);
   const [isBusy, setBusy] = useState(false);
+  useReturnedFocus();
   useEffect(() => { box.current?.showModal(); }, []);
   const done = async (event: Event): Promise<void> => {
     event.preventDefault();
+    if (isBusy) return;
     setBusy(true);
     setError(null);
     try {
@@ -165,7 +168,7 @@ export function Dialog({ title, action, isDanger, onClose, onDone, children }: D
         {error && <Problem error={error} />}
         <div class="row end">
           <button type="button" onClick={() => box.current?.close()}>Cancel</button>
-          <button type="submit" class={isDanger ? "danger" : "main"} disabled={isBusy}>{isBusy ? "Working…" : action}</button>
+          <button type="submit" class={isDanger ? "danger" : "main"} aria-disabled={isBusy}>{isBusy ? "Working…" : action}</button>
         </div>
       </form>
     </dialog>
@@ -177,6 +180,7 @@ export function Act({ words, act, isMain, onDone }: { words: string; act: () => 
   const [error, setError] = useState<Failure | null>(null);
   const [isBusy, setBusy] = useState(false);
   const run = async (): Promise<void> => {
+    if (isBusy) return;
     setBusy(true);
     setError(null);
     try {
@@ -190,7 +194,7 @@ export function Act({ words, act, isMain, onDone }: { words: string; act: () => 
   };
   return (
     <>
-      <button type="button" class={isMain ? "main" : undefined} disabled={isBusy} onClick={() => void run()}>{isBusy ? "Working…" : words}</button>
+      <button type="button" class={isMain ? "main" : undefined} aria-disabled={isBusy} onClick={() => void run()}>{isBusy ? "Working…" : words}</button>
       {error && <Problem error={error} />}
     </>
   );

@@ -96,6 +96,7 @@ export function listenToKeys(signal: AbortSignal): void {
     act();
   }, { signal });
   document.addEventListener("keydown", (event) => {
+    if (event.target instanceof Element && event.target.closest("dialog")) return;
     const isWriting = event.target instanceof Element && event.target.matches("input,textarea,select");
     if (event.key === "/" && !isWriting) { event.preventDefault(); search.focus(); search.select(); }
     if (event.key !== "Escape" || (isWriting && event.target !== search)) return;
