@@ -1,7 +1,8 @@
 // Tables at any ref: filtered, sorted, edited, and through their history.
 import { type JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { get, post, remove, type Column, type Row, type Value } from "../api";
+import { useReturnedFocus } from "../focus";
 import { useData } from "../live";
 import { Act, Cell, Field, Heading, Nothing, Problem, RowTable, Shown, SnapshotLink, Time } from "../parts";
 import { useBranches } from "../refs";
@@ -133,9 +134,12 @@ function RowPanel({ at, info, row, canEdit, onClose, onEdit }: RowPanelProps): J
   const isView = at === info.name && !isNew;  // a derived object is a branch of its own name
   const behind = useData(isView ? `lineage ${info.name} ${key.join()}` : "", async (signal) =>
     isView ? get<{ tables: Record<string, Row[]> }>("/v1/lineage", { view: info.name, key }, signal) : null, []);
+  const panel = useRef<HTMLElement>(null);
+  useReturnedFocus();
+  useEffect(() => { panel.current?.focus({ preventScroll: true }); }, []);
   const keyOf = (found: Record<string, Value>): Row => Object.fromEntries(info.key.map((name) => [name, found[name]]));
   return (
-    <aside class="side" aria-label="Row">
+    <aside class="side" aria-label="Row" ref={panel} tabIndex={-1} onKeyDown={(event) => { if (event.key === "Escape") onClose(); }}>
       <header><h3>{isNew ? "New row" : key.join(", ")}</h3><button type="button" class="close" aria-label="Close" onClick={onClose}>×</button></header>
       <form onSubmit={(event) => { event.preventDefault(); onEdit({ key: isNew ? keyOf(values) : keyOf(row), before: isNew ? null : row, after: values }); }}>
         {info.columns.map((column) => (
