@@ -28,7 +28,8 @@ _CONTROLS = """
         window.walked.push(window.controls.indexOf(event.target));
         const one = event.target;
         requestAnimationFrame(() => {
-            if (document.activeElement === one && !isSeen(one)) window.unseen.push(one.outerHTML.slice(0, 120));
+            if (document.activeElement === one && !isSeen(one))
+                window.unseen.push(one.outerHTML.slice(0, 120));
         });
     });
     document.activeElement.blur();

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "page" / "node_modules" / "axe-core" / "axe.min.js"
-PATIENCE_SECONDS = 12
+PATIENCE_SECONDS = 240
 VIEWS = {
     "graph": "#/graph",
     "data": "#/data?ref=main&table=orders",

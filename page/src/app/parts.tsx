@@ -17,11 +17,21 @@ const ADVICE: Record<string, string> = {
   merge_conflict: "Both sides changed the same rows: choose whose values count.",
   locked: "Somebody else is at work on it; try again in a moment.",
   too_many_requests: "Wait a moment, then try again.",
+  limit_exceeded: "Wait a moment, or ask for less at once.",
+  already_exists: "Choose another name.",
+  duplicate_key: "A row with this key is there already: change that one, or choose another key.",
+  read_only_branch: "A sync writes this branch: change its source, or detach the sync first.",
+  rule_violation: "Look at what the rule found, mend it, or ask who maintains the branch.",
+  untrusted: "Who runs the server can trust it when the database is opened.",
+  storage_failure: "Is the disk full or gone? What was committed is safe; tell who runs the server.",
+  corruption: "Tell who runs the server: livingdb check says what is damaged.",
+  internal: "Tell who runs the server the number: the log has more under it.",
 };
 
 /** What went wrong, and what to do next. */
 export function Problem({ error, retry }: { error: Failure; retry?: () => void }): JSX.Element {
   const title = error.status === 403 ? "No right to do this"
+    : error.status === 401 ? "You are not logged in any more"
     : error.code === "no_connection" ? "No connection"
     : error.status === 404 || error.status === 410 ? "Not there"
     : error.status === 409 ? "Something stands in the way" : "This did not work";
@@ -30,7 +40,8 @@ export function Problem({ error, retry }: { error: Failure; retry?: () => void }
       <h3>{title}</h3>
       <p dir="auto">{error.message}</p>
       {ADVICE[error.code] && <p class="note">{ADVICE[error.code]}</p>}
-      {retry && <button type="button" onClick={retry}>Try again</button>}
+      {error.status === 401 ? <button type="button" onClick={() => location.reload()}>Log in</button>
+        : retry && <button type="button" onClick={retry}>Try again</button>}
     </div>
   );
 }

@@ -7,7 +7,7 @@ import { handle, mount, update } from "../../graph/mount";
 import { additions } from "../../graph/panel";
 import { get, post } from "../api";
 import { useData } from "../live";
-import { Dialog, Field, Nothing, Problem } from "../parts";
+import { Dialog, Field, Nothing, Problem, Shown } from "../parts";
 import { go, to, type Route } from "../route";
 import { actionsOf, SyncDialog, wordsOf, type ActedSync, type SyncAction } from "../sync_actions";
 import { useUser } from "../user";
@@ -91,7 +91,8 @@ export function GraphView({ route }: { route: Route }): JSX.Element {
         <div class="stage">
           <canvas id="canvas" tabIndex={0} role="application" aria-label="Snapshot graph. Arrow keys go from snapshot to snapshot, plus and minus zoom, Enter shows details, slash searches." />
           <p id="empty" hidden>No snapshots to show.</p>
-          {data && !count && <Nothing><p>Nothing was committed yet. <a href={to("sql")}>Create a table</a> to begin.</p></Nothing>}
+          {data && count === 0 && <Nothing><p>There is nothing that you may read. Ask who owns the database for a role.</p></Nothing>}
+          {data && count === 1 && <Nothing><p>Nothing was committed yet. <a href={to("sql")}>Create a table</a> to begin.</p></Nothing>}
           <p id="hint" aria-hidden="true">drag to move · wheel to zoom · click to open</p>
         </div>
         <aside id="panel" tabIndex={-1} aria-label="Snapshot" hidden />
@@ -167,9 +168,10 @@ export function ProvenanceView({ route }: { route: Route }): JSX.Element {
   return (
     <section class="page">
       <h2 id="view-title" tabIndex={-1}>Where {ref.length > 40 ? ref.slice(0, 10) : ref} comes from</h2>
-      {found.error && <Problem error={found.error} retry={found.reload} />}
-      {found.data ? <ul class="tree"><Branching of={found.data.tree} /></ul> : <p class="waiting" role="status">Loading…</p>}
-      {found.data && <a class="button" href={to("graph", { at: found.data.tree.snapshot })}>Show in the graph</a>}
+      <Shown of={found}>{({ tree }) => (
+        <><ul class="tree"><Branching of={tree} /></ul>
+          <a class="button" href={to("graph", { at: tree.snapshot })}>Show in the graph</a></>
+      )}</Shown>
     </section>
   );
 }
