@@ -115,7 +115,7 @@ def test_a_long_job_is_followed_and_can_be_cancelled(
         visitor.see(".cards", "Asked to end")
     finally:
         shop.MAY_END.set()
-    # A function cannot be interrupted: what it made by then is kept or not, and the card says which.
+    # A function is not interrupted: what it made is kept or not, and the card says which.
     visitor.until(lambda: "running" not in visitor.see(".cards"))
     assert {"cancelled", "done"} & set(visitor.see(".cards").split())
 

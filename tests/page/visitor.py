@@ -24,6 +24,7 @@ VIEWS = {
     "request": "#/requests?number=1",
     "syncs": "#/syncs",
     "sync": "#/syncs?name=main%2Fcareful",
+    "model": "#/syncs?name=main%2Fforecast",
     "alerts": "#/alerts",
     "schemas": "#/schemas",
     "sql": "#/sql",

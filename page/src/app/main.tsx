@@ -47,6 +47,7 @@ function App({ about }: { about: About }): JSX.Element {
   useKeptFocus();
   useEffect(() => {
     const words = TITLES[route.view];
+    document.querySelector("nav [aria-current=page]")?.scrollIntoView({ block: "nearest", inline: "center" });
     document.title = words ? `${words} – LivingDB` : "LivingDB";
   }, [route.view]);
   return (

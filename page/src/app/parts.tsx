@@ -83,6 +83,11 @@ export function Cell({ value }: { value: Value }): JSX.Element {
   return value === null || value === undefined ? <i class="null">null</i> : <span dir="auto">{text(value)}</span>;
 }
 
+/** A table that may be wider than a phone: it scrolls by itself, by keyboard too. */
+export function Wide({ label, children }: { label: string; children: ComponentChildren }): JSX.Element {
+  return <div class="wide" tabIndex={0} role="region" aria-label={label}>{children}</div>;
+}
+
 interface RowTable {
   columns: Column[];
   rows: Row[];

@@ -3,7 +3,7 @@ import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, post } from "../api";
 import { useData } from "../live";
-import { Act, Heading, Nothing, Shown, State, Time } from "../parts";
+import { Act, Heading, Nothing, Shown, State, Time, Wide } from "../parts";
 import { to } from "../route";
 import { type JobInfo, type StatusInfo, type StatusLine, type StorageInfo } from "../types";
 import { bytes, duration, number, plural } from "../words";
@@ -23,8 +23,8 @@ export function StorageView(): JSX.Element {
       <Shown of={status}>{(told) => (
         <>
           <p class={told.ok ? "fine" : "bad"} role="status">{told.ok ? "Everything is as it should be." : "Something is behind or failed."}</p>
-          {told.behind.length > 0 && <><h3>Behind</h3><table class="summary"><tbody>{told.behind.map((one) => (
-            <tr key={one.name}><th scope="row"><a href={to("syncs", { name: one.name })} dir="auto">{one.name}</a></th><td><State of={one.state} /></td><td>{one.snapshots === null ? "" : plural(one.snapshots, "snapshot")} {duration(one.seconds)}</td><td dir="auto">{one.why}</td></tr>))}</tbody></table></>}
+          {told.behind.length > 0 && <><h3>Behind</h3><Wide label="Behind"><table class="summary"><tbody>{told.behind.map((one) => (
+            <tr key={one.name}><th scope="row"><a href={to("syncs", { name: one.name })} dir="auto">{one.name}</a></th><td><State of={one.state} /></td><td>{one.snapshots === null ? "" : plural(one.snapshots, "snapshot")} {duration(one.seconds)}</td><td dir="auto">{one.why}</td></tr>))}</tbody></table></Wide></>}
           <Lines title="Failed" of={told.failed} /><Lines title="Running" of={told.running} /><Lines title="Due" of={told.due} /><Lines title="Next" of={told.next} />
         </>
       )}</Shown>

@@ -3,7 +3,7 @@ import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, patch, post, type Row } from "../api";
 import { useData } from "../live";
-import { Act, Field, Heading, Nothing, RowTable, Shown, State, Time } from "../parts";
+import { Act, Field, Heading, Nothing, RowTable, Shown, State, Time, Wide } from "../parts";
 import { to, type Route } from "../route";
 import { actionsOf, SyncDialog, wordsOf, type SyncAction } from "../sync_actions";
 import { type SyncDetails, type SyncInfo } from "../types";
@@ -29,11 +29,11 @@ export function SyncsView({ route }: { route: Route }): JSX.Element {
         const shown = syncs.filter((sync) => `${sync.name} ${sync.state} ${sync.kind} ${sync.when}`.toLowerCase().includes(wanted));
         shown.sort((a, b) => Number(a.state === "active") - Number(b.state === "active") || a.name.localeCompare(b.name));
         return shown.length ? (
-          <table class="summary"><thead><tr><th scope="col">From</th><th scope="col">To</th><th scope="col">Kind</th><th scope="col">When</th><th scope="col">State</th><th scope="col">Freshness</th></tr></thead>
+          <Wide label="Syncs"><table class="summary"><thead><tr><th scope="col">From</th><th scope="col">To</th><th scope="col">Kind</th><th scope="col">When</th><th scope="col">State</th><th scope="col">Freshness</th></tr></thead>
             <tbody>{shown.map((sync) => (
               <tr key={sync.name}><td dir="auto">{sync.sources.join(", ")} {ARROWS[sync.direction]}</td>
                 <th scope="row"><a href={to("syncs", { name: sync.name })} dir="auto">{sync.target}</a></th>
-                <td>{sync.kind.replaceAll("_", " ")}</td><td>{sync.when}</td><td><State of={sync.state} /></td><td>{lagOf(sync)}</td></tr>))}</tbody></table>
+                <td>{sync.kind.replaceAll("_", " ")}</td><td>{sync.when}</td><td><State of={sync.state} /></td><td>{lagOf(sync)}</td></tr>))}</tbody></table></Wide>
         ) : <Nothing><p>{syncs.length ? "None is like that." : "Nothing follows anything yet: derive a view, or evolve a schema with a sync."}</p></Nothing>;
       }}</Shown>
     </section>
@@ -65,6 +65,7 @@ function SyncView({ name }: { name: string }): JSX.Element {
           <h3>Runs</h3>
           {sync.runs.length ? <RowTable label="Runs" columns={Object.keys(sync.runs[0]).map((each) => ({ name: each, type: "", nullable: true }))} rows={sync.runs} /> : <p class="note">None yet.</p>}
           <h3>Trail</h3>
+          {sync.trail.length === 0 && <p class="note">It was never stopped.</p>}
           <ol class="trail">{sync.trail.map((one, at) => <Entry key={at} of={one} />)}</ol>
           {sync.kind === "derive" && <Versions branch={sync.target} />}
         </>
