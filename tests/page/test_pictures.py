@@ -10,6 +10,7 @@ import pytest
 from tests.page.visitor import ROOT, VIEWS, Visitor
 
 PICTURES = ROOT / "docs" / "images" / "page"
+MORE = ("snapshot", "action")
 
 
 @pytest.mark.slow
@@ -21,8 +22,22 @@ def test_pictures_of_every_view(visitor: Visitor, shape: str, tmp_path: Path) ->
     folder = PICTURES if os.environ.get("LIVINGDB_PICTURES") == "write" else tmp_path
     shutil.rmtree(folder / shape, ignore_errors=True)
     (folder / shape).mkdir(parents=True)
-    for name, place in VIEWS.items():
-        visitor.go(place)
+    for name in (*VIEWS, *MORE):
+        show(visitor, name)
         visitor.browser.settle()
         assert visitor.run("return document.documentElement.scrollWidth") <= size[0] + 1, name
         visitor.browser.driver.save_screenshot(str(folder / shape / f"{name}.png"))
+
+
+def show(visitor: Visitor, name: str) -> None:
+    """A view as it is when somebody is at work in it."""
+    if name in VIEWS:
+        visitor.go(VIEWS[name])
+    if name == "sql":
+        visitor.press("Run")
+        visitor.see("table.rows", "Oslo")
+    if name in ("snapshot", "action"):
+        visitor.choose("careful")
+    if name == "action":
+        visitor.press("Approve main/careful…", within="#panel")
+        visitor.see("dialog", "Reason")

@@ -34,19 +34,6 @@ def server(db: livingdb.Database) -> Iterator[Server]:
         yield running
 
 
-def choose(visitor: Visitor, branch: str) -> None:
-    """The head of a branch, in the graph."""
-    visitor.go("#/graph")
-    script = """
-        const found = window.snapshotGraph && document.getElementById('canvas')
-            && snapshotGraph.nodes.find((node) => node.heads.includes(arguments[0]));
-        if (found) snapshotGraph.select(found, true);
-        return Boolean(found);
-    """
-    visitor.until(lambda: visitor.run(script, branch))
-    visitor.see("#panel", "head of " + branch)
-
-
 def test_the_metrics_of_versions_stand_side_by_side(
     visitor: Visitor, db: livingdb.Database
 ) -> None:
@@ -91,7 +78,7 @@ def test_the_log_tells_what_a_model_reported(db: livingdb.Database, server: Serv
 
 def test_syncs_are_steered_from_the_graph(visitor: Visitor, db: livingdb.Database) -> None:
     # What is held is approved, with a reason.
-    choose(visitor, "careful")
+    visitor.choose("careful")
     visitor.press("Approve main/careful…", within="#panel")
     visitor.see("dialog", "changed <= 3")
     visitor.fill("Reason", "I looked at it", within="dialog")
@@ -122,7 +109,7 @@ def test_syncs_are_steered_from_the_graph(visitor: Visitor, db: livingdb.Databas
     visitor.press("Cancel", within="dialog")
 
     # A model is trained anew.
-    choose(visitor, "forecast")
+    visitor.choose("forecast")
     before = db.branch("forecast").head.id
     visitor.press("Refresh…", within="#panel")
     visitor.press("Refresh", within="dialog")
@@ -143,7 +130,7 @@ def test_who_may_not_steer_a_sync_is_told_alike_in_both_places(
     visitor.press("Approve", within="dialog")
     told.append(visitor.see("dialog .problem", "No right"))
     visitor.press("Cancel", within="dialog")
-    choose(visitor, "careful")
+    visitor.choose("careful")
     visitor.press("Approve main/careful…", within="#panel")
     visitor.press("Approve", within="dialog")
     told.append(visitor.see("dialog .problem", "No right"))

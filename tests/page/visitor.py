@@ -27,7 +27,7 @@ VIEWS = {
     "model": "#/syncs?name=main%2Fforecast",
     "alerts": "#/alerts",
     "schemas": "#/schemas",
-    "sql": "#/sql",
+    "sql": "#/sql?sql=SELECT%20city%2C%20count(*)%20AS%20n%20FROM%20orders%20GROUP%20BY%20city",
     "storage": "#/storage",
     "advice": "#/advice",
     "people": "#/people",
@@ -106,6 +106,19 @@ class Visitor:
             return true;
         """
         self.until(lambda: self.run(script, within, label, value))
+
+    def choose(self, branch: str) -> None:
+        """The head of a branch, in the graph."""
+        self.go("#/graph")
+        script = """
+            const panel = document.getElementById('panel'), words = 'head of ' + arguments[0];
+            const found = window.snapshotGraph && panel
+                && snapshotGraph.nodes.find((node) => node.heads.includes(arguments[0]));
+            if (found && !panel.innerText.includes(words)) snapshotGraph.select(found, true);
+            return Boolean(panel) && panel.innerText.includes(words);
+        """
+        # What was chosen before the graph of this visit was drawn is chosen again.
+        self.until(lambda: self.run(script, branch))
 
     def axe(self) -> list[str]:
         """What is hard for some people to use, as axe finds it: what is serious."""

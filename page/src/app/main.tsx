@@ -56,7 +56,7 @@ function App({ about }: { about: About }): JSX.Element {
       <header class="top">
         <h1>LivingDB</h1>
         <nav aria-label="Views">{MENU.map(([view, words]) => (
-          <a key={view} href={to(view)} aria-current={view === route.view ? "page" : undefined}>{words}{view === "alerts" && open > 0 ? <span class="badge"> {open}</span> : null}</a>))}
+          <a key={view} href={to(view)} aria-current={view === route.view ? "page" : undefined}>{words}{view === "alerts" && open > 0 ? <> <span class="badge">{open}</span></> : null}</a>))}
         </nav>
         <p class="who"><span dir="auto">{about.user}</span> {about.read_only && <span class="note" title={about.read_only}>read-only</span>} <button type="button" onClick={() => void logOut().then(() => location.reload())}>Log out</button></p>
       </header>
