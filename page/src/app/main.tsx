@@ -47,7 +47,9 @@ function App({ about }: { about: About }): JSX.Element {
   useKeptFocus();
   useEffect(() => {
     const words = TITLES[route.view];
-    document.querySelector("nav [aria-current=page]")?.scrollIntoView({ block: "nearest", inline: "center" });
+    // By hand: scrollIntoView would also let Tab begin there.
+    const here = document.querySelector<HTMLElement>(".top nav [aria-current=page]"), menu = here?.parentElement;
+    if (here && menu) menu.scrollLeft = here.offsetLeft - menu.offsetLeft - (menu.clientWidth - here.offsetWidth) / 2;
     document.title = words ? `${words} – LivingDB` : "LivingDB";
   }, [route.view]);
   return (

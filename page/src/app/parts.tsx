@@ -106,7 +106,7 @@ export function RowTable({ columns, rows, label, onRow, chosen, sort, onSort, ma
     <div class="scroll" tabIndex={0} role="region" aria-label={label}>
       <table class="rows">
         <thead><tr>{columns.map((column) => (
-          <th scope="col" key={column.name} aria-sort={sort?.column === column.name ? (sort.isDown ? "descending" : "ascending") : undefined}>
+          <th scope="col" key={column.name} class={isNumber(column.type) ? "number" : undefined} aria-sort={sort?.column === column.name ? (sort.isDown ? "descending" : "ascending") : undefined}>
             {onSort
               ? <button type="button" class="plain" onClick={() => onSort(column.name)}>{column.name}{sort?.column === column.name ? (sort.isDown ? " ↓" : " ↑") : ""}</button>
               : <span dir="auto">{column.name}</span>}

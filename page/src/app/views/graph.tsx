@@ -106,12 +106,11 @@ export function GraphView({ route }: { route: Route }): JSX.Element {
 interface AskedSync { sync: ActedSync; action: SyncAction }
 type AskSync = (asked: AskedSync) => void;
 
-/** A button for all that can be done about a sync. */
-function syncButtons(sync: Sync, ask: AskSync, isNamed = false): HTMLElement[] {
+/** A button for each thing that can be done about a sync. */
+function syncButtons(sync: Sync, ask: AskSync): HTMLElement[] {
   const acted: ActedSync = { ...sync, target: handle.lanes[sync.target].name };
   return actionsOf(acted).map((action) => el("button",
-    { type: "button", "aria-label": `${wordsOf(action)} ${sync.name}…`, onclick: () => ask({ sync: acted, action }) },
-    `${wordsOf(action)}${isNamed ? ` ${sync.name}` : ""}…`));
+    { type: "button", "aria-label": `${wordsOf(action)} ${sync.name}…`, onclick: () => ask({ sync: acted, action }) }, `${wordsOf(action)}…`));
 }
 
 function deedsOf(node: Node, marked: { current: Node | null }, choose: (deed: { what: Deed; node: Node }) => void, ask: AskSync): Child[] {
@@ -129,7 +128,11 @@ function deedsOf(node: Node, marked: { current: Node | null }, choose: (deed: { 
   if (heads) parts.push(button("Merge…", () => choose({ what: "merge", node })));
   parts.push(button("Revert…", () => choose({ what: "revert", node })), button("Reset to it…", () => choose({ what: "reset", node })));
   const stopped = handle.syncs.filter((sync) => sync.target === node.lane && sync.state !== "active");
-  for (const sync of stopped) parts.push(...syncButtons(sync, ask, true));
+  for (const sync of stopped) {
+    const acted: ActedSync = { ...sync, target: handle.lanes[sync.target].name };
+    for (const action of actionsOf(acted).filter((one) => one !== "detach" && one !== "refresh"))
+      parts.push(button(`${wordsOf(action)} ${sync.name}…`, () => ask({ sync: acted, action })));
+  }
   return [el("div", { class: "deeds", role: "group", "aria-label": "What can be done here" }, ...parts)];
 }
 
