@@ -157,3 +157,11 @@ def test_what_somebody_else_changed_is_not_overwritten_unasked(
     visitor.until(lambda: db.branch("both").head.id != before)
     rows = db.at("both").table("orders")
     assert [int(rows.get(3)["net"]), int(rows.get(4)["net"])] == [33, 400]
+
+
+def test_who_adds_the_first_user_is_told_what_that_ends(visitor: Visitor) -> None:
+    visitor.go("#/people")
+    visitor.see("main .nothing", "No users yet")
+    visitor.press("Add somebody…")
+    assert "livingdb user token" in visitor.see("dialog", "counts no more")
+    assert visitor.run("return document.querySelector('dialog select').value") == "owner"
