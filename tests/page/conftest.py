@@ -10,6 +10,12 @@ from typing import Any
 
 import pytest
 from selenium import webdriver
+from tests.page.shop import make_shop
+from tests.page.visitor import Visitor
+
+import livingdb
+from livingdb.server.serve import Server
+from livingdb.server.settings import ServerSettings
 
 _FLAGS = (
     "--headless=new",
@@ -89,3 +95,23 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield Browser(driver)
     finally:
         driver.quit()
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[livingdb.Database]:
+    with make_shop(tmp_path_factory.mktemp("shop") / "shop.ldb") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def server(db: livingdb.Database) -> Iterator[Server]:
+    with Server(db, ServerSettings(port=0, upkeep=False)) as running:
+        yield running
+
+
+@pytest.fixture
+def visitor(browser: Browser, server: Server) -> Visitor:
+    browser.emulate(1280, 800)
+    found = Visitor(browser, server)
+    found.come()
+    return found

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event
 from typing import Any
+
+import pyarrow.compute as pc
 
 import livingdb
 from livingdb import condition
@@ -14,7 +17,17 @@ MODULE = "tests.page.shop"
 def train(tables: dict[str, Any], factor: int = 1) -> tuple[bytes, dict[str, Any]]:
     """A model of as many bytes as there are orders."""
     count = tables["orders"].num_rows
-    return b"x" * count, {"rows": count * factor}
+    mean = float(pc.mean(tables["orders"]["net"]).as_py())
+    return b"x" * count, {"rows": count * factor, "mean_net": mean, "method": "average"}
+
+
+MAY_END = Event()
+
+
+def train_for_long(tables: dict[str, Any]) -> bytes:
+    """A model that is ready when it may be."""
+    MAY_END.wait(60)
+    return b"x" * tables["orders"].num_rows
 
 
 def make_shop(path: Path) -> livingdb.Database:

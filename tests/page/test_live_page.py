@@ -2,145 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.page.conftest import Browser
-from tests.page.shop import make_shop
+from tests.page.visitor import VIEWS, Visitor
 
 import livingdb
 from livingdb.server.serve import Server
 from livingdb.server.settings import ServerSettings
-
-ROOT = Path(__file__).parents[2]
-AXE = ROOT / "page" / "node_modules" / "axe-core" / "axe.min.js"
-PICTURES = ROOT / "docs" / "images" / "page"
-PATIENCE_SECONDS = 240
-VIEWS = {
-    "graph": "#/graph",
-    "data": "#/data?ref=main&table=orders",
-    "compare": "#/compare?before=main&after=dev",
-    "merge": "#/merge?source=dev&into=main",
-    "requests": "#/requests",
-    "request": "#/requests?number=1",
-    "syncs": "#/syncs",
-    "sync": "#/syncs?name=main%2Fcareful",
-    "alerts": "#/alerts",
-    "schemas": "#/schemas",
-    "sql": "#/sql",
-    "storage": "#/storage",
-    "advice": "#/advice",
-    "people": "#/people",
-    "provenance": "#/provenance?ref=totals",
-}
-
-
-class Visitor:
-    """Somebody in front of the page."""
-
-    def __init__(self, browser: Browser, server: Server):
-        self.browser, self.server = browser, server
-
-    def come(self) -> None:
-        """Open the address that the server printed."""
-        self.browser.driver.get("about:blank")
-        self.browser.complaints()
-        self.browser.driver.get(f"{self.server.address}/#token={self.server.run_token}")
-        self.see("header.top")
-
-    def go(self, place: str) -> None:
-        """Another view."""
-        self.run("location.hash = arguments[0]", place)
-        self.until(lambda: not self.run("return document.querySelector('.waiting') !== null"))
-
-    def run(self, script: str, *given: object) -> Any:
-        return self.browser.run(script, *given)
-
-    def until(self, holds: Callable[[], Any]) -> Any:
-        """What holds at last."""
-        end = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            found = holds()
-            if found:
-                return found
-            assert time.monotonic() < end, self.text()
-            time.sleep(0.05)
-
-    def see(self, selector: str, words: str = "") -> str:
-        """The words of a part, once it is there and says what is awaited."""
-        script = "const e = document.querySelector(arguments[0]); return e ? e.innerText : null"
-
-        def seen() -> list[str]:
-            found = self.run(script, selector)
-            return [found] if found is not None and words in found else []
-
-        return str(self.until(seen)[0])
-
-    def text(self) -> str:
-        return str(self.run("return document.body.innerText"))
-
-    def press(self, words: str, within: str = "body") -> None:
-        """A button or link, by its words."""
-        script = """
-            const [within, words] = arguments;
-            const all = [...document.querySelectorAll(within + ' :is(button, a, summary)')];
-            const found = all.find((e) => e.innerText.trim() === words && !e.disabled);
-            if (found) found.click();
-            return Boolean(found);
-        """
-        self.until(lambda: self.run(script, within, words))
-
-    def fill(self, label: str, value: str, within: str = "body") -> None:
-        """A field, by its label."""
-        script = """
-            const [within, label, value] = arguments;
-            const all = [...document.querySelectorAll(within + ' label.field')];
-            const words = (e) => e.querySelector('span').innerText.trim();
-            const found = all.find((e) => words(e).startsWith(label));
-            const box = found && found.querySelector('input, textarea, select');
-            if (!box) return false;
-            const kind = Object.getPrototypeOf(box);
-            Object.getOwnPropertyDescriptor(kind, 'value').set.call(box, value);
-            const kindOfEvent = box.tagName === 'SELECT' ? 'change' : 'input';
-            box.dispatchEvent(new Event(kindOfEvent, { bubbles: true }));
-            return true;
-        """
-        self.until(lambda: self.run(script, within, label, value))
-
-    def axe(self) -> list[str]:
-        """What is hard for some people to use, as axe finds it: what is serious."""
-        self.run(AXE.read_text())
-        found = self.run("return axe.run(document, { resultTypes: ['violations'] })")
-        return [
-            f"{one['id']}: {one['nodes'][0]['html'][:200]}"
-            for one in found["violations"]
-            if one["impact"] in ("serious", "critical")
-        ]
-
-
-@pytest.fixture(scope="module")
-def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[livingdb.Database]:
-    with make_shop(tmp_path_factory.mktemp("shop") / "shop.ldb") as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def server(db: livingdb.Database) -> Iterator[Server]:
-    with Server(db, ServerSettings(port=0, upkeep=False)) as running:
-        yield running
-
-
-@pytest.fixture
-def visitor(browser: Browser, server: Server) -> Visitor:
-    browser.emulate(1280, 800)
-    found = Visitor(browser, server)
-    found.come()
-    return found
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -183,8 +53,9 @@ def test_the_first_ten_minutes(visitor: Visitor, db: livingdb.Database) -> None:
     # A view that was held goes on.
     visitor.go("#/syncs?name=main%2Fcareful")
     visitor.see("main", "held")
-    visitor.fill("Reason", "I looked at it")
-    visitor.press("Approve")
+    visitor.press("Approve…")
+    visitor.fill("Reason", "I looked at it", within="dialog")
+    visitor.press("Approve", within="dialog")
     visitor.until(lambda: db.sync("main/careful").state == "active")
     visitor.see("main", "up to date")
 
@@ -209,7 +80,8 @@ def test_the_first_ten_minutes(visitor: Visitor, db: livingdb.Database) -> None:
 
     # The versions of a model, and what became different.
     visitor.go("#/syncs?name=main%2Fforecast")
-    visitor.press("Refresh")
+    visitor.press("Refresh…")
+    visitor.press("Refresh", within="dialog")
     visitor.until(lambda: visitor.run("return document.querySelectorAll('ol.trail').length") >= 2)
     assert visitor.browser.complaints() == []
 
@@ -312,19 +184,3 @@ def test_a_database_without_anything(browser: Browser, tmp_path: Path) -> None:
                 assert visitor.run("return document.querySelector('.problem') === null"), place
         visitor.go("#/data")
         assert "No tables" in visitor.see(".nothing")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", ["light", "dark", "phone"])
-def test_pictures_of_every_view(visitor: Visitor, shape: str, tmp_path: Path) -> None:
-    """`LIVINGDB_PICTURES=write` puts them into the documentation."""
-    size = (390, 800) if shape == "phone" else (1280, 800)
-    visitor.browser.emulate(*size, scheme="dark" if shape == "dark" else "light")
-    folder = PICTURES if os.environ.get("LIVINGDB_PICTURES") == "write" else tmp_path
-    shutil.rmtree(folder / shape, ignore_errors=True)
-    (folder / shape).mkdir(parents=True)
-    for name, place in VIEWS.items():
-        visitor.go(place)
-        visitor.browser.settle()
-        assert visitor.run("return document.documentElement.scrollWidth") <= size[0] + 1, name
-        visitor.browser.driver.save_screenshot(str(folder / shape / f"{name}.png"))

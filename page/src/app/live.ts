@@ -28,6 +28,11 @@ export function listen(): void {
     source.addEventListener(kind, () => { for (const listener of listeners) listener(kind); });
 }
 
+/** What this page changed itself, where the server tells nobody. */
+export function tellChanged(kind: Kind): void {
+  for (const listener of listeners) listener(kind);
+}
+
 export function stopListening(): void {
   source?.close();
   source = null;

@@ -3,11 +3,13 @@ import "./app.css";
 import { render, type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Failure, get, logIn, logOut, resume } from "./api";
+import { useKeptFocus } from "./focus";
 import { listen, stopListening, useData, useLost } from "./live";
 import { Field, Problem } from "./parts";
 import { RefList } from "./refs";
 import { to, useRoute, type Route } from "./route";
 import { type About, type AlertInfo } from "./types";
+import { User } from "./user";
 import { AlertsView } from "./views/alerts";
 import { CompareView, MergeView } from "./views/compare";
 import { DataView } from "./views/data";
@@ -29,6 +31,10 @@ const MENU: [view: string, words: string][] = [
   ["alerts", "Alerts"], ["schemas", "Schemas"], ["sql", "SQL"], ["storage", "Storage"], ["people", "People"],
 ];
 
+const TITLES: Record<string, string> = {
+  ...Object.fromEntries(MENU), merge: "Merge", provenance: "Where from", advice: "Advice",
+};
+
 function App({ about }: { about: About }): JSX.Element {
   const route = useRoute(), isLost = useLost();
   const View = VIEWS[route.view];
@@ -38,16 +44,21 @@ function App({ about }: { about: About }): JSX.Element {
     listen();
     return stopListening;
   }, []);
+  useKeptFocus();
   useEffect(() => {
-    document.title = `${MENU.find(([view]) => view === route.view)?.[1] ?? "LivingDB"} – LivingDB`;
+    const words = TITLES[route.view];
+    // By hand: scrollIntoView would also let Tab begin there.
+    const here = document.querySelector<HTMLElement>(".top nav [aria-current=page]"), menu = here?.parentElement;
+    if (here && menu) menu.scrollLeft = here.offsetLeft - menu.offsetLeft - (menu.clientWidth - here.offsetWidth) / 2;
+    document.title = words ? `${words} – LivingDB` : "LivingDB";
   }, [route.view]);
   return (
-    <>
-      <a class="skip" href="#view">Skip to the view</a>
+    <User.Provider value={about.user}>
+      <a class="skip" href="#view" onClick={(event) => { event.preventDefault(); document.getElementById("view")?.focus(); }}>Skip to the view</a>
       <header class="top">
         <h1>LivingDB</h1>
         <nav aria-label="Views">{MENU.map(([view, words]) => (
-          <a key={view} href={to(view)} aria-current={view === route.view ? "page" : undefined}>{words}{view === "alerts" && open > 0 ? <span class="badge"> {open}</span> : null}</a>))}
+          <a key={view} href={to(view)} aria-current={view === route.view ? "page" : undefined}>{words}{view === "alerts" && open > 0 ? <> <span class="badge">{open}</span></> : null}</a>))}
         </nav>
         <p class="who"><span dir="auto">{about.user}</span> {about.read_only && <span class="note" title={about.read_only}>read-only</span>} <button type="button" onClick={() => void logOut().then(() => location.reload())}>Log out</button></p>
       </header>
@@ -57,7 +68,7 @@ function App({ about }: { about: About }): JSX.Element {
         {View ? <View key={route.view} route={route} /> : <Problem error={new Failure("not_found", `There is no view ${route.view}.`, 404)} />}
       </main>
       <p id="live" class="unseen" aria-live="polite" />
-    </>
+    </User.Provider>
   );
 }
 

@@ -2,6 +2,7 @@
 import { type ComponentChildren, type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Failure, type Column, type Row, type Value } from "./api";
+import { useReturnedFocus } from "./focus";
 import { type Loaded } from "./live";
 import { to } from "./route";
 import { short, text, when } from "./words";
@@ -16,11 +17,21 @@ const ADVICE: Record<string, string> = {
   merge_conflict: "Both sides changed the same rows: choose whose values count.",
   locked: "Somebody else is at work on it; try again in a moment.",
   too_many_requests: "Wait a moment, then try again.",
+  limit_exceeded: "Wait a moment, or ask for less at once.",
+  already_exists: "Choose another name.",
+  duplicate_key: "A row with this key is there already: change that one, or choose another key.",
+  read_only_branch: "A sync writes this branch: change its source, or detach the sync first.",
+  rule_violation: "Look at what the rule found, mend it, or ask who maintains the branch.",
+  untrusted: "Who runs the server can trust it when the database is opened.",
+  storage_failure: "Is the disk full or gone? What was committed is safe; tell who runs the server.",
+  corruption: "Tell who runs the server: livingdb check says what is damaged.",
+  internal: "Tell who runs the server the number: the log has more under it.",
 };
 
 /** What went wrong, and what to do next. */
 export function Problem({ error, retry }: { error: Failure; retry?: () => void }): JSX.Element {
   const title = error.status === 403 ? "No right to do this"
+    : error.status === 401 ? "You are not logged in any more"
     : error.code === "no_connection" ? "No connection"
     : error.status === 404 || error.status === 410 ? "Not there"
     : error.status === 409 ? "Something stands in the way" : "This did not work";
@@ -29,7 +40,8 @@ export function Problem({ error, retry }: { error: Failure; retry?: () => void }
       <h3>{title}</h3>
       <p dir="auto">{error.message}</p>
       {ADVICE[error.code] && <p class="note">{ADVICE[error.code]}</p>}
-      {retry && <button type="button" onClick={retry}>Try again</button>}
+      {error.status === 401 ? <button type="button" onClick={() => location.reload()}>Log in</button>
+        : retry && <button type="button" onClick={retry}>Try again</button>}
     </div>
   );
 }
@@ -71,6 +83,11 @@ export function Cell({ value }: { value: Value }): JSX.Element {
   return value === null || value === undefined ? <i class="null">null</i> : <span dir="auto">{text(value)}</span>;
 }
 
+/** A table that may be wider than a phone: it scrolls by itself, by keyboard too. */
+export function Wide({ label, children }: { label: string; children: ComponentChildren }): JSX.Element {
+  return <div class="wide" tabIndex={0} role="region" aria-label={label}>{children}</div>;
+}
+
 interface RowTable {
   columns: Column[];
   rows: Row[];
@@ -89,7 +106,7 @@ export function RowTable({ columns, rows, label, onRow, chosen, sort, onSort, ma
     <div class="scroll" tabIndex={0} role="region" aria-label={label}>
       <table class="rows">
         <thead><tr>{columns.map((column) => (
-          <th scope="col" key={column.name} aria-sort={sort?.column === column.name ? (sort.isDown ? "descending" : "ascending") : undefined}>
+          <th scope="col" key={column.name} class={isNumber(column.type) ? "number" : undefined} aria-sort={sort?.column === column.name ? (sort.isDown ? "descending" : "ascending") : undefined}>
             {onSort
               ? <button type="button" class="plain" onClick={() => onSort(column.name)}>{column.name}{sort?.column === column.name ? (sort.isDown ? " ↓" : " ↑") : ""}</button>
               : <span dir="auto">{column.name}</span>}
@@ -143,9 +160,11 @@ export function Dialog({ title, action, isDanger, onClose, onDone, children }: D
   const box = useRef<HTMLDialogElement>(null);
   const [error, setError] = useState<Failure | null>(null);
   const [isBusy, setBusy] = useState(false);
+  useReturnedFocus();
   useEffect(() => { box.current?.showModal(); }, []);
   const done = async (event: Event): Promise<void> => {
     event.preventDefault();
+    if (isBusy) return;
     setBusy(true);
     setError(null);
     try {
@@ -165,7 +184,7 @@ export function Dialog({ title, action, isDanger, onClose, onDone, children }: D
         {error && <Problem error={error} />}
         <div class="row end">
           <button type="button" onClick={() => box.current?.close()}>Cancel</button>
-          <button type="submit" class={isDanger ? "danger" : "main"} disabled={isBusy}>{isBusy ? "Working…" : action}</button>
+          <button type="submit" class={isDanger ? "danger" : "main"} aria-disabled={isBusy}>{isBusy ? "Working…" : action}</button>
         </div>
       </form>
     </dialog>
@@ -177,6 +196,7 @@ export function Act({ words, act, isMain, onDone }: { words: string; act: () => 
   const [error, setError] = useState<Failure | null>(null);
   const [isBusy, setBusy] = useState(false);
   const run = async (): Promise<void> => {
+    if (isBusy) return;
     setBusy(true);
     setError(null);
     try {
@@ -190,7 +210,7 @@ export function Act({ words, act, isMain, onDone }: { words: string; act: () => 
   };
   return (
     <>
-      <button type="button" class={isMain ? "main" : undefined} disabled={isBusy} onClick={() => void run()}>{isBusy ? "Working…" : words}</button>
+      <button type="button" class={isMain ? "main" : undefined} aria-disabled={isBusy} onClick={() => void run()}>{isBusy ? "Working…" : words}</button>
       {error && <Problem error={error} />}
     </>
   );

@@ -6,7 +6,7 @@ export interface Me { name: string; grants: { role: string; branches: string }[]
 export interface BranchInfo { name: string; head: string; time: string; author: string; message: string; tables: string[] }
 export interface Snapshot {
   id: string; time: string; author: string; message: string; kind: string; operation: string;
-  parents: string[]; sources: Record<string, string>;
+  parents: string[]; sources: Record<string, string>; metrics: Row;
 }
 export interface TableInfo { name: string; snapshot: string; columns: Column[]; key: string[]; row_count: number; version: string }
 export interface Rows { columns: Column[]; rows: Row[] }

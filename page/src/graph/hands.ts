@@ -96,10 +96,14 @@ export function listenToKeys(signal: AbortSignal): void {
     act();
   }, { signal });
   document.addEventListener("keydown", (event) => {
+    if (event.target instanceof Element && event.target.closest("dialog")) return;
     const isWriting = event.target instanceof Element && event.target.matches("input,textarea,select");
     if (event.key === "/" && !isWriting) { event.preventDefault(); search.focus(); search.select(); }
     if (event.key !== "Escape" || (isWriting && event.target !== search)) return;
-    for (const drop of openMenus()) drop.open = false;
+    const menus = [...openMenus()];
+    for (const drop of menus) drop.open = false;
+    const left = menus.find((drop) => drop.contains(event.target as Element));
+    if (left) { left.querySelector("summary")?.focus(); return; }
     if (event.target === search || !found.hidden) { search.value = ""; look(); } else select(null);
     canvas.focus();
   }, { signal });

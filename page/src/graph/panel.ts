@@ -2,7 +2,7 @@
 import { colors, laneColor } from "./draw";
 import { count, el, said, type Child } from "./elements";
 import { syncText } from "./marks";
-import { graph, tablesOf, titleOf, type Detail, type Node } from "./model";
+import { graph, tablesOf, titleOf, type Detail, type Node, type Sync } from "./model";
 import { focus, resize, stage } from "./view";
 
 /** What the page around the picture adds to what is told of a snapshot. */
@@ -10,6 +10,7 @@ export const additions = {
   close: (): void => {},
   select: (_node: Node): void => {},
   parts: (_node: Node): Child[] => [],
+  syncParts: (_sync: Sync): Child[] => [],
 };
 
 export function showPanel(): void {
@@ -22,10 +23,19 @@ export function showPanel(): void {
 
 export function fillPanel(): void {
   const { panel } = stage, { selected } = focus;
+  const at = panel.contains(document.activeElement) ? document.activeElement : null;
   panel.replaceChildren();
   if (!selected) return;
   panel.scrollTop = 0;
   panel.append(...(selected.kind === "start" ? startParts(selected) : snapshotParts(selected)).filter((part) => part !== null && part !== undefined));
+  if (at) keepFocus(at);
+}
+
+/** What is filled anew has the focus where it was: on what says the same, or on the whole. */
+function keepFocus(at: Element): void {
+  const { panel } = stage;
+  const same = [...panel.querySelectorAll<HTMLElement>(at.tagName)].find((one) => one.textContent === at.textContent);
+  (at === panel ? panel : same ?? panel).focus({ preventScroll: true });
 }
 
 function heading(node: Node, chips: [text: string, color: string][]): Child[] {
@@ -185,5 +195,5 @@ function syncParts(node: Node): Child[] {
   if (!mine.length) return [];
   return [el("h3", null, "Syncs of this branch"), ...mine.map((sync) => el("p", { class: "sync", style: { color: colors[sync.state] } },
     el("b", { dir: "auto" }, `${sync.sources.map((lane) => graph.lanes[lane].name).join(", ")} ${sync.arrow} ${graph.lanes[sync.target].name}`),
-    said((sync.state === "active" ? "active · " : "") + syncText(sync))))];
+    said((sync.state === "active" ? "active · " : "") + syncText(sync)), ...additions.syncParts(sync)))];
 }

@@ -3,7 +3,7 @@ import { type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, post, type Row, type Value } from "../api";
 import { useData } from "../live";
-import { Act, Cell, Choice, Field, Heading, Nothing, Shown } from "../parts";
+import { Act, Cell, Choice, Field, Heading, Nothing, Shown, Wide } from "../parts";
 import { go, goAfter, to, type Route } from "../route";
 import { type DiffInfo, type Preview, type Rows, type Snapshot } from "../types";
 import { number, plural, text } from "../words";
@@ -43,13 +43,13 @@ function Differences({ before, after, table }: { before: string; after: string; 
           {diff.notes.map((note) => <p class="note" key={note} dir="auto">{note}</p>)}
           {names.length === 0 && diff.schema_changes.length === 0 && <Nothing><p>There is no difference.</p></Nothing>}
           {names.length > 0 && (
-            <table class="summary"><thead><tr><th scope="col">Table</th><th scope="col">inserted</th><th scope="col">updated</th><th scope="col">deleted</th><th scope="col">schema</th></tr></thead>
+            <Wide label="Tables that differ"><table class="summary"><thead><tr><th scope="col">Table</th><th scope="col">inserted</th><th scope="col">updated</th><th scope="col">deleted</th><th scope="col">schema</th></tr></thead>
               <tbody>{names.map((each) => (
                 <tr key={each} class={each === chosen ? "chosen" : undefined}>
                   <th scope="row"><a href={to("compare", { before, after, table: each })} dir="auto">{each}</a></th>
                   <td class="plus">{number(diff.tables[each].inserted)}</td><td class="edit">{number(diff.tables[each].updated)}</td>
                   <td class="minus">{number(diff.tables[each].deleted)}</td><td>{diff.tables[each].schema_state}</td>
-                </tr>))}</tbody></table>)}
+                </tr>))}</tbody></table></Wide>)}
           {chosen && <RowDifferences key={chosen} before={before} after={after} table={chosen} />}
         </>
       );

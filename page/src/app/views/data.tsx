@@ -1,18 +1,17 @@
 // Tables at any ref: filtered, sorted, edited, and through their history.
 import { type JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { get, post, remove, type Column, type Row, type Value } from "../api";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { get, post, type Column, type Row, type Value } from "../api";
+import { useReturnedFocus } from "../focus";
 import { useData } from "../live";
-import { Act, Cell, Field, Heading, Nothing, Problem, RowTable, Shown, SnapshotLink, Time } from "../parts";
+import { Cell, Field, Heading, Nothing, Problem, RowTable, Shown, SnapshotLink, Time } from "../parts";
 import { useBranches } from "../refs";
 import { go, to, type Route } from "../route";
 import { type Page, type Rows, type Snapshot, type SqlAnswer, type TableInfo } from "../types";
 import { plural, text } from "../words";
+import { Edits, quoted, type Edit } from "./edits";
 
 const PAGE = 100, HISTORY = 200;
-type Edit = { table: string; columns: Column[]; key: Row; before: Row | null; after: Row | null };
-
-const quoted = (name: string): string => "`" + name.replaceAll("`", "``") + "`";
 
 export function DataView({ route }: { route: Route }): JSX.Element {
   const { ref = "main", table = "" } = route.given;
@@ -100,7 +99,7 @@ function TableView({ at, table, isBranch, edits, setEdits }: TableProps): JSX.El
         {row && info.data && <RowPanel key={JSON.stringify(row)} at={ref} info={info.data} row={row} canEdit={isBranch && !past} onClose={() => setRow(null)}
           onEdit={(edit) => { setEdits([...edits.filter((one) => one.table !== table || !isSame(one.key, edit.key)), { ...edit, table, columns: info.data?.columns ?? [] }]); setRow(null); }} />}
       </div>
-      {edits.length > 0 && <Edits branch={at} edits={edits} onDone={() => setEdits([])} onDrop={(edit) => setEdits(edits.filter((one) => one !== edit))} />}
+      {edits.length > 0 && <Edits branch={at} edits={edits} onChange={setEdits} />}
     </>
   );
 }
@@ -133,9 +132,12 @@ function RowPanel({ at, info, row, canEdit, onClose, onEdit }: RowPanelProps): J
   const isView = at === info.name && !isNew;  // a derived object is a branch of its own name
   const behind = useData(isView ? `lineage ${info.name} ${key.join()}` : "", async (signal) =>
     isView ? get<{ tables: Record<string, Row[]> }>("/v1/lineage", { view: info.name, key }, signal) : null, []);
+  const panel = useRef<HTMLElement>(null);
+  useReturnedFocus();
+  useEffect(() => { panel.current?.focus({ preventScroll: true }); }, []);
   const keyOf = (found: Record<string, Value>): Row => Object.fromEntries(info.key.map((name) => [name, found[name]]));
   return (
-    <aside class="side" aria-label="Row">
+    <aside class="side" aria-label="Row" ref={panel} tabIndex={-1} onKeyDown={(event) => { if (event.key === "Escape") onClose(); }}>
       <header><h3>{isNew ? "New row" : key.join(", ")}</h3><button type="button" class="close" aria-label="Close" onClick={onClose}>×</button></header>
       <form onSubmit={(event) => { event.preventDefault(); onEdit({ key: isNew ? keyOf(values) : keyOf(row), before: isNew ? null : row, after: values }); }}>
         {info.columns.map((column) => (
@@ -163,51 +165,5 @@ function RowPanel({ at, info, row, canEdit, onClose, onEdit }: RowPanelProps): J
         </>}
       </>}
     </aside>
-  );
-}
-
-/** A value in SQL, of the type of its column. */
-function literal(value: Value, type: string): string {
-  if (value === null) return "NULL";
-  if (typeof value === "number" || typeof value === "boolean") return String(value);
-  const said = `'${text(value).replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
-  return type === "string" ? said : `CAST(${said} AS ${type.replace(/\[.*\]$/, "")})`;
-}
-
-/** What a change says in SQL. */
-function statement(edit: Edit): string {
-  const typed = (name: string, value: Value): string => literal(value, edit.columns.find((column) => column.name === name)?.type ?? "string");
-  const match = Object.entries(edit.key).map(([name, value]) => `${quoted(name)} = ${typed(name, value)}`).join(" AND ");
-  if (edit.after === null) return `DELETE FROM ${quoted(edit.table)} WHERE ${match}`;
-  if (edit.before === null) {
-    const given = Object.entries(edit.after).filter(([, value]) => value !== null);
-    return `INSERT INTO ${quoted(edit.table)} (${given.map(([name]) => quoted(name)).join(", ")}) VALUES (${given.map(([name, value]) => typed(name, value)).join(", ")})`;
-  }
-  const before = edit.before;
-  const set = Object.entries(edit.after).filter(([name, value]) => text(value) !== text(before[name]) || (value === null) !== (before[name] === null));
-  return `UPDATE ${quoted(edit.table)} SET ${set.map(([name, value]) => `${quoted(name)} = ${typed(name, value)}`).join(", ")} WHERE ${match}`;
-}
-
-function Edits({ branch, edits, onDone, onDrop }: { branch: string; edits: Edit[]; onDone: () => void; onDrop: (edit: Edit) => void }): JSX.Element {
-  const [message, setMessage] = useState("");
-  const commit = async (): Promise<void> => {
-    const session = await post<{ id: string }>("/v1/sql/sessions", { branch });
-    const said = `/v1/sql/sessions/${session.id}`;
-    try {
-      await post(`${said}/statements`, { sql: "BEGIN", message });
-      for (const edit of edits) await post(`${said}/statements`, { sql: statement(edit) });
-      await post(`${said}/statements`, { sql: "COMMIT" });
-    } finally {
-      await remove(said, {});
-    }
-  };
-  return (
-    <div class="edits" role="region" aria-label="Changes to commit">
-      <h3>{plural(edits.length, "change")} in one transaction on {branch}</h3>
-      <ul>{edits.map((edit, at) => <li key={at}><code dir="auto">{statement(edit)}</code> <button type="button" onClick={() => onDrop(edit)}>Leave out</button></li>)}</ul>
-      <div class="row"><Field label="Message" value={message} onChange={setMessage} />
-        <Act words="Commit" isMain act={commit} onDone={onDone} />
-        <button type="button" onClick={onDone}>Forget all</button></div>
-    </div>
   );
 }

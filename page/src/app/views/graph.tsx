@@ -2,13 +2,15 @@
 import { type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { el, type Child } from "../../graph/elements";
-import { type GraphData, type Node } from "../../graph/model";
+import { type GraphData, type Node, type Sync } from "../../graph/model";
 import { handle, mount, update } from "../../graph/mount";
 import { additions } from "../../graph/panel";
 import { get, post } from "../api";
 import { useData } from "../live";
-import { Dialog, Field, Nothing, Problem } from "../parts";
+import { Dialog, Field, Nothing, Problem, Shown } from "../parts";
 import { go, to, type Route } from "../route";
+import { actionsOf, SyncDialog, wordsOf, type ActedSync, type SyncAction } from "../sync_actions";
+import { useUser } from "../user";
 import { plural } from "../words";
 
 type Deed = "branch" | "tag" | "reset" | "revert" | "merge";
@@ -30,6 +32,8 @@ function upTo(data: GraphData, count: number): GraphData {
 export function GraphView({ route }: { route: Route }): JSX.Element {
   const found = useData("graph", (signal) => get<GraphData>("/v1/graph", { format: "data", limit: 5000 }, signal), [...KINDS]);
   const [deed, setDeed] = useState<{ what: Deed; node: Node } | null>(null);
+  const [asked, setAsked] = useState<AskedSync | null>(null);
+  const user = useUser();
   const [moment, setMoment] = useState<number | null>(null);
   const marked = useRef<Node | null>(null);
   const isMounted = useRef(false);
@@ -38,7 +42,10 @@ export function GraphView({ route }: { route: Route }): JSX.Element {
 
   useEffect(() => {
     if (!shown) return;
-    additions.parts = (node) => deedsOf(node, marked, setDeed);
+    additions.parts = (node) => deedsOf(node, marked, setDeed, setAsked);
+    additions.syncParts = (sync) => [
+      el("span", { class: "deeds", role: "group", "aria-label": `What can be done about ${sync.name}` }, ...syncButtons(sync, setAsked),
+        el("a", { class: "button", href: to("syncs", { name: sync.name }), "aria-label": `More about ${sync.name}` }, "More"))];
     if (isMounted.current) { update(shown); return; }
     isMounted.current = true;
     unmount.current = mount(shown);
@@ -84,17 +91,29 @@ export function GraphView({ route }: { route: Route }): JSX.Element {
         <div class="stage">
           <canvas id="canvas" tabIndex={0} role="application" aria-label="Snapshot graph. Arrow keys go from snapshot to snapshot, plus and minus zoom, Enter shows details, slash searches." />
           <p id="empty" hidden>No snapshots to show.</p>
-          {data && !count && <Nothing><p>Nothing was committed yet. <a href={to("sql")}>Create a table</a> to begin.</p></Nothing>}
+          {data && count === 0 && <Nothing><p>There is nothing that you may read. Ask who owns the database for a role.</p></Nothing>}
+          {data && count === 1 && <Nothing><p>Nothing was committed yet. <a href={to("sql")}>Create a table</a> to begin.</p></Nothing>}
           <p id="hint" aria-hidden="true">drag to move · wheel to zoom · click to open</p>
         </div>
         <aside id="panel" tabIndex={-1} aria-label="Snapshot" hidden />
       </div>
       {deed && <DeedDialog {...deed} onClose={() => setDeed(null)} />}
+      {asked && <SyncDialog {...asked} user={user} onClose={() => setAsked(null)} />}
     </section>
   );
 }
 
-function deedsOf(node: Node, marked: { current: Node | null }, choose: (deed: { what: Deed; node: Node }) => void): Child[] {
+interface AskedSync { sync: ActedSync; action: SyncAction }
+type AskSync = (asked: AskedSync) => void;
+
+/** A button for each thing that can be done about a sync. */
+function syncButtons(sync: Sync, ask: AskSync): HTMLElement[] {
+  const acted: ActedSync = { ...sync, target: handle.lanes[sync.target].name };
+  return actionsOf(acted).map((action) => el("button",
+    { type: "button", "aria-label": `${wordsOf(action)} ${sync.name}…`, onclick: () => ask({ sync: acted, action }) }, `${wordsOf(action)}…`));
+}
+
+function deedsOf(node: Node, marked: { current: Node | null }, choose: (deed: { what: Deed; node: Node }) => void, ask: AskSync): Child[] {
   const button = (words: string, act: () => void): HTMLElement => el("button", { type: "button", onclick: act }, words);
   const heads = node.heads.length > 0;
   const parts: Child[] = [
@@ -108,8 +127,12 @@ function deedsOf(node: Node, marked: { current: Node | null }, choose: (deed: { 
   parts.push(button("Branch…", () => choose({ what: "branch", node })), button("Tag…", () => choose({ what: "tag", node })));
   if (heads) parts.push(button("Merge…", () => choose({ what: "merge", node })));
   parts.push(button("Revert…", () => choose({ what: "revert", node })), button("Reset to it…", () => choose({ what: "reset", node })));
-  const held = handle.syncs.filter((sync) => sync.target === node.lane && sync.state !== "active");
-  for (const sync of held) parts.push(el("a", { class: "button", href: to("syncs", { name: sync.name }) }, `${sync.name} is ${sync.state}`));
+  const stopped = handle.syncs.filter((sync) => sync.target === node.lane && sync.state !== "active");
+  for (const sync of stopped) {
+    const acted: ActedSync = { ...sync, target: handle.lanes[sync.target].name };
+    for (const action of actionsOf(acted).filter((one) => one !== "detach" && one !== "refresh"))
+      parts.push(button(`${wordsOf(action)} ${sync.name}…`, () => ask({ sync: acted, action })));
+  }
   return [el("div", { class: "deeds", role: "group", "aria-label": "What can be done here" }, ...parts)];
 }
 
@@ -147,10 +170,11 @@ export function ProvenanceView({ route }: { route: Route }): JSX.Element {
   const found = useData(`provenance ${ref}`, (signal) => get<{ tree: Origin }>("/v1/provenance", { ref }, signal), ["commit"]);
   return (
     <section class="page">
-      <h2 id="view-title">Where {ref.length > 40 ? ref.slice(0, 10) : ref} comes from</h2>
-      {found.error && <Problem error={found.error} retry={found.reload} />}
-      {found.data ? <ul class="tree"><Branching of={found.data.tree} /></ul> : <p class="waiting" role="status">Loading…</p>}
-      {found.data && <a class="button" href={to("graph", { at: found.data.tree.snapshot })}>Show in the graph</a>}
+      <h2 id="view-title" tabIndex={-1}>Where {ref.length > 40 ? ref.slice(0, 10) : ref} comes from</h2>
+      <Shown of={found}>{({ tree }) => (
+        <><ul class="tree"><Branching of={tree} /></ul>
+          <a class="button" href={to("graph", { at: tree.snapshot })}>Show in the graph</a></>
+      )}</Shown>
     </section>
   );
 }

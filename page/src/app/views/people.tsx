@@ -20,7 +20,7 @@ export function PeopleView(): JSX.Element {
         : <Nothing><p>No users yet: whoever has the token that the server printed owns everything.</p></Nothing>}</Shown>
       <h3>Audit trail</h3>
       <Shown of={audit}>{(told) => told.rows.length ? <RowTable columns={told.columns} rows={told.rows as Row[]} label="Audit trail" /> : <p class="note">Nothing yet.</p>}</Shown>
-      {isNew && <NewPerson onClose={() => { setNew(false); found.reload(); }} />}
+      {isNew && <NewPerson isFirst={found.data?.users.length === 0} onClose={() => { setNew(false); found.reload(); }} />}
     </section>
   );
 }
@@ -35,13 +35,15 @@ function Person({ user, onToken, onChange }: { user: Me; onToken: (token: string
   );
 }
 
-function NewPerson({ onClose }: { onClose: () => void }): JSX.Element {
-  const [name, setName] = useState(""), [role, setRole] = useState("reader"), [branches, setBranches] = useState("*");
+function NewPerson({ isFirst, onClose }: { isFirst: boolean; onClose: () => void }): JSX.Element {
+  const [name, setName] = useState(""), [role, setRole] = useState(isFirst ? "owner" : "reader"), [branches, setBranches] = useState("*");
   return (
     <Dialog title="Add somebody" action="Add" onClose={onClose} onDone={() => post("/v1/users", { name, role, branches })}>
       <Field label="Name" value={name} onChange={setName} required />
       <Choice label="Role" value={role} options={ROLES} onChange={setRole} />
       <Field label="Branches (a pattern)" value={branches} onChange={setBranches} required />
+      {isFirst && <p class="bad">From the first user on, the token that the server printed counts no more, here too: let it be an owner, and
+        run <code>livingdb user token</code> beside the database for a token to log in with.</p>}
     </Dialog>
   );
 }

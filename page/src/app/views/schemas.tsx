@@ -29,7 +29,7 @@ export function SchemasView({ route }: { route: Route }): JSX.Element {
         <div class="schemas">{found.map((table) => (
           <details class="table" key={table.name} open={found.length < 6}><summary><b dir="auto">{table.name}</b><span>{table.columns.length} columns · {table.row_count.toLocaleString("en")} rows</span></summary>
             <ul>{table.columns.map((column) => <li key={column.name}><span dir="auto">{column.name} {table.key.includes(column.name) && <small class="note">key</small>}</span><span>{column.type}{column.nullable ? "" : " not null"}</span></li>)}</ul></details>))}</div>
-      ) : <Nothing><p>No tables yet.</p></Nothing>}</Shown>
+      ) : <Nothing><p>No tables yet. <a href={to("sql", { branch })}>Create one</a>.</p></Nothing>}</Shown>
       <Try branch={branch} />
     </section>
   );

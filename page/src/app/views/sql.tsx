@@ -23,7 +23,7 @@ export function SqlView({ route }: { route: Route }): JSX.Element {
     const found = await get<{ tables: string[] }>("/v1/tables", { ref: branch }, signal);
     return Promise.all(found.tables.slice(0, 40).map((table) => get<TableInfo>("/v1/table", { table, ref: branch }, signal)));
   }, ["branch"]);
-  const names = [...new Set([...WORDS, ...(tables.data ?? []).flatMap((table) => [table.name, ...table.columns.map((column) => column.name)]), ...branches.map((one) => one.name)])];
+  const names = [...new Set([...(tables.data ?? []).flatMap((table) => [table.name, ...table.columns.map((column) => column.name)]), ...branches.map((one) => one.name), ...WORDS])];
   const run = async (isPlan: boolean): Promise<void> => {
     setBusy(true);
     setError(null);
@@ -44,7 +44,7 @@ export function SqlView({ route }: { route: Route }): JSX.Element {
         <Editor value={sql} names={names} onChange={setSql} onRun={() => void run(false)} />
         <div class="row"><button type="submit" class="main" disabled={isBusy || !sql.trim()}>{isBusy ? "Running…" : "Run"}</button>
           <button type="button" disabled={isBusy || !sql.trim()} onClick={() => void run(true)}>Plan</button>
-          <span class="note">Ctrl+Enter runs it; Tab takes the first suggestion</span></div>
+          <span class="note">Ctrl+Enter runs it; Tab takes the first suggestion, Escape takes none</span></div>
       </form>
       {error && <Problem error={error} />}
       {plan && <pre aria-label="Plan">{plan}</pre>}
@@ -57,8 +57,9 @@ export function SqlView({ route }: { route: Route }): JSX.Element {
 function Editor({ value, names, onChange, onRun }: { value: string; names: string[]; onChange: (value: string) => void; onRun: () => void }): JSX.Element {
   const box = useRef<HTMLTextAreaElement>(null);
   const [at, setAt] = useState(0);
+  const [isPlain, setPlain] = useState(false);
   const begun = /[\w.`]+$/.exec(value.slice(0, at))?.[0] ?? "";
-  const fitting = begun.length > 1 ? names.filter((name) => name.toLowerCase().startsWith(begun.toLowerCase()) && name !== begun).slice(0, 8) : [];
+  const fitting = begun.length > 1 && !isPlain ? names.filter((name) => name.toLowerCase().startsWith(begun.toLowerCase()) && name !== begun).slice(0, 8) : [];
   const take = (name: string): void => {
     const before = value.slice(0, at - begun.length) + name;
     onChange(before + value.slice(at));
@@ -69,10 +70,11 @@ function Editor({ value, names, onChange, onRun }: { value: string; names: strin
     <div class="editor">
       <label class="field"><span>Statement</span>
         <textarea ref={box} rows={7} value={value} spellcheck={false} aria-describedby="suggestions"
-          onInput={(event) => { onChange(event.currentTarget.value); setAt(event.currentTarget.selectionStart); }}
+          onInput={(event) => { setPlain(false); onChange(event.currentTarget.value); setAt(event.currentTarget.selectionStart); }}
           onClick={(event) => setAt(event.currentTarget.selectionStart)}
           onKeyDown={(event) => {
             if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); onRun(); }
+            if (event.key === "Escape") setPlain(true);
             if (event.key === "Tab" && fitting.length && !event.shiftKey) { event.preventDefault(); take(fitting[0]); }
           }} />
       </label>

@@ -1,8 +1,9 @@
 // Storage and upkeep: where the bytes are, what is behind, and what would cost less.
 import { type JSX } from "preact";
+import { useState } from "preact/hooks";
 import { get, post } from "../api";
 import { useData } from "../live";
-import { Act, Heading, Nothing, Shown, State, Time } from "../parts";
+import { Act, Heading, Nothing, Shown, State, Time, Wide } from "../parts";
 import { to } from "../route";
 import { type JobInfo, type StatusInfo, type StatusLine, type StorageInfo } from "../types";
 import { bytes, duration, number, plural } from "../words";
@@ -22,8 +23,8 @@ export function StorageView(): JSX.Element {
       <Shown of={status}>{(told) => (
         <>
           <p class={told.ok ? "fine" : "bad"} role="status">{told.ok ? "Everything is as it should be." : "Something is behind or failed."}</p>
-          {told.behind.length > 0 && <><h3>Behind</h3><table class="summary"><tbody>{told.behind.map((one) => (
-            <tr key={one.name}><th scope="row"><a href={to("syncs", { name: one.name })} dir="auto">{one.name}</a></th><td><State of={one.state} /></td><td>{one.snapshots === null ? "" : plural(one.snapshots, "snapshot")} {duration(one.seconds)}</td><td dir="auto">{one.why}</td></tr>))}</tbody></table></>}
+          {told.behind.length > 0 && <><h3>Behind</h3><Wide label="Behind"><table class="summary"><tbody>{told.behind.map((one) => (
+            <tr key={one.name}><th scope="row"><a href={to("syncs", { name: one.name })} dir="auto">{one.name}</a></th><td><State of={one.state} /></td><td>{one.snapshots === null ? "" : plural(one.snapshots, "snapshot")} {duration(one.seconds)}</td><td dir="auto">{one.why}</td></tr>))}</tbody></table></Wide></>}
           <Lines title="Failed" of={told.failed} /><Lines title="Running" of={told.running} /><Lines title="Due" of={told.due} /><Lines title="Next" of={told.next} />
         </>
       )}</Shown>
@@ -57,11 +58,18 @@ export function Jobs(): JSX.Element {
   const jobs = found.data?.jobs ?? [];
   if (!jobs.length) return <></>;
   return (
-    <><h3>Jobs</h3><ul class="cards">{jobs.slice(0, 8).map((job) => (
-      <li key={job.id}><b>{job.kind}</b> <State of={job.state} /> {job.progress} {job.total !== null && <progress max={job.total} value={job.done ?? 0} aria-label={`${job.kind} progress`} />}
-        {job.error && <p class="bad">{job.error.message}</p>}
-        {job.state === "done" && job.result !== null && job.result !== undefined && <details><summary>What it did</summary><pre>{JSON.stringify(job.result, null, 1)}</pre></details>}
-        {(job.state === "running" || job.state === "waiting") && <Act words="Cancel" act={() => post(`/v1/jobs/${job.id}/cancel`)} />}</li>))}</ul></>
+    <><h3>Jobs</h3><ul class="cards">{jobs.slice(0, 8).map((job) => <JobCard key={job.id} job={job} />)}</ul></>
+  );
+}
+
+function JobCard({ job }: { job: JobInfo }): JSX.Element {
+  const [isAsked, setAsked] = useState(false), isGoing = job.state === "running" || job.state === "waiting";
+  return (
+    <li><b>{job.kind}</b> <State of={job.state} /> {job.progress} {job.total !== null && <progress max={job.total} value={job.done ?? 0} aria-label={`${job.kind} progress`} />}
+      {job.error && <p class="bad">{job.error.message}</p>}
+      {job.state === "done" && job.result !== null && job.result !== undefined && <details><summary>What it did</summary><pre>{JSON.stringify(job.result, null, 1)}</pre></details>}
+      {isGoing && (isAsked ? <p class="note" role="status">Asked to end; it does so where it next can.</p>
+        : <Act words="Cancel" act={() => post(`/v1/jobs/${job.id}/cancel`)} onDone={() => setAsked(true)} />)}</li>
   );
 }
 

@@ -3,10 +3,13 @@ import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, patch, post, type Row } from "../api";
 import { useData } from "../live";
-import { Act, Field, Heading, Nothing, RowTable, Shown, SnapshotLink, State, Time } from "../parts";
-import { go, to, type Route } from "../route";
+import { Act, Field, Heading, Nothing, RowTable, Shown, State, Time, Wide } from "../parts";
+import { to, type Route } from "../route";
+import { actionsOf, SyncDialog, wordsOf, type SyncAction } from "../sync_actions";
 import { type SyncDetails, type SyncInfo } from "../types";
+import { useUser } from "../user";
 import { duration, plural, text } from "../words";
+import { Versions } from "./versions";
 
 const ARROWS: Record<string, string> = { forward: "→", reverse: "←", both: "↔" };
 const lagOf = (sync: SyncInfo): string => sync.lag ? `${plural(sync.lag, "snapshot")} (${duration(sync.lag_seconds)}) behind` : sync.lag === 0 ? "up to date" : "";
@@ -26,11 +29,11 @@ export function SyncsView({ route }: { route: Route }): JSX.Element {
         const shown = syncs.filter((sync) => `${sync.name} ${sync.state} ${sync.kind} ${sync.when}`.toLowerCase().includes(wanted));
         shown.sort((a, b) => Number(a.state === "active") - Number(b.state === "active") || a.name.localeCompare(b.name));
         return shown.length ? (
-          <table class="summary"><thead><tr><th scope="col">From</th><th scope="col">To</th><th scope="col">Kind</th><th scope="col">When</th><th scope="col">State</th><th scope="col">Freshness</th></tr></thead>
+          <Wide label="Syncs"><table class="summary"><thead><tr><th scope="col">From</th><th scope="col">To</th><th scope="col">Kind</th><th scope="col">When</th><th scope="col">State</th><th scope="col">Freshness</th></tr></thead>
             <tbody>{shown.map((sync) => (
               <tr key={sync.name}><td dir="auto">{sync.sources.join(", ")} {ARROWS[sync.direction]}</td>
                 <th scope="row"><a href={to("syncs", { name: sync.name })} dir="auto">{sync.target}</a></th>
-                <td>{sync.kind.replaceAll("_", " ")}</td><td>{sync.when}</td><td><State of={sync.state} /></td><td>{lagOf(sync)}</td></tr>))}</tbody></table>
+                <td>{sync.kind.replaceAll("_", " ")}</td><td>{sync.when}</td><td><State of={sync.state} /></td><td>{lagOf(sync)}</td></tr>))}</tbody></table></Wide>
         ) : <Nothing><p>{syncs.length ? "None is like that." : "Nothing follows anything yet: derive a view, or evolve a schema with a sync."}</p></Nothing>;
       }}</Shown>
     </section>
@@ -39,8 +42,8 @@ export function SyncsView({ route }: { route: Route }): JSX.Element {
 
 function SyncView({ name }: { name: string }): JSX.Element {
   const found = useData(`sync ${name}`, (signal) => get<SyncDetails>("/v1/sync", { name }, signal), ["sync", "commit"]);
-  const [reason, setReason] = useState(""), [when, setWhen] = useState("");
-  const act = (action: string) => (): Promise<unknown> => post("/v1/sync/action", { name, action, reason });
+  const [when, setWhen] = useState(""), [action, setAction] = useState<SyncAction | null>(null);
+  const user = useUser();
   return (
     <section class="page">
       <Shown of={found}>{(sync) => (
@@ -50,13 +53,10 @@ function SyncView({ name }: { name: string }): JSX.Element {
             <a class="button" href={to("provenance", { ref: sync.target })}>Where from</a></Heading>
           <p><State of={sync.state} /> {sync.kind.replaceAll("_", " ")} · {sync.when} · {lagOf(sync)}</p>
           {sync.reason && <p class="bad" dir="auto">{sync.reason}</p>}
-          <div class="bar"><Field label="Reason" value={reason} onChange={setReason} />
-            {sync.state === "held" && <Act words="Approve" isMain act={act("approve")} />}
-            {sync.state !== "active" && <Act words="Resume" act={act("resume")} />}
-            {sync.state === "detached" && <Act words="Reattach" act={act("reattach")} />}
-            {sync.state === "active" && <Act words="Detach" act={act("detach")} />}
-            {sync.kind === "derive" && <Act words="Refresh" act={() => post("/v1/views/refresh", { name: sync.target })} />}
+          <div class="bar" role="group" aria-label="What can be done about it">{actionsOf(sync).map((one, at) => (
+            <button type="button" key={one} class={at === 0 && sync.state !== "active" ? "main" : undefined} onClick={() => setAction(one)}>{wordsOf(one)}…</button>))}
           </div>
+          {action && <SyncDialog sync={sync} action={action} user={user} onClose={() => setAction(null)} />}
           <form class="bar" onSubmit={(event) => { event.preventDefault(); }}>
             <Field label="When" value={when} onChange={setWhen} placeholder={sync.when} /><Act words="Change" act={() => patch("/v1/sync", { name, when })} />
           </form>
@@ -65,6 +65,7 @@ function SyncView({ name }: { name: string }): JSX.Element {
           <h3>Runs</h3>
           {sync.runs.length ? <RowTable label="Runs" columns={Object.keys(sync.runs[0]).map((each) => ({ name: each, type: "", nullable: true }))} rows={sync.runs} /> : <p class="note">None yet.</p>}
           <h3>Trail</h3>
+          {sync.trail.length === 0 && <p class="note">It was never stopped.</p>}
           <ol class="trail">{sync.trail.map((one, at) => <Entry key={at} of={one} />)}</ol>
           {sync.kind === "derive" && <Versions branch={sync.target} />}
         </>
@@ -75,18 +76,4 @@ function SyncView({ name }: { name: string }): JSX.Element {
 
 function Entry({ of }: { of: Row }): JSX.Element {
   return <li><State of={text(of.state)} /> by {text(of.by)} · <Time of={text(of.time)} /><p dir="auto">{text(of.reason)}</p></li>;
-}
-
-interface Version { id: string; time: string; operation: string; message: string; sources: Record<string, string> }
-
-/** The versions of a view or model; two can be compared. */
-function Versions({ branch }: { branch: string }): JSX.Element {
-  const found = useData(`versions ${branch}`, (signal) => get<{ snapshots: Version[] }>("/v1/snapshots", { ref: branch, limit: 20 }, signal), ["commit"]);
-  return (
-    <><h3>Versions</h3>
-      <Shown of={found}>{({ snapshots }) => <ol class="trail">{snapshots.map((one, at) => (
-        <li key={one.id}><SnapshotLink id={one.id} /> {one.message || one.operation} · <Time of={one.time} />
-          <p class="note">from {Object.entries(one.sources).map(([name, id]) => `${name} ${id.slice(0, 7)}`).join(", ")}{" "}
-            {at + 1 < snapshots.length && <button type="button" onClick={() => go("compare", { before: snapshots[at + 1].id, after: one.id })}>What changed</button>}</p></li>))}</ol>}</Shown></>
-  );
 }

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from livingdb.server.http.json_values import plain_value
+
 if TYPE_CHECKING:
     from livingdb import Snapshot
 
@@ -55,6 +57,7 @@ class SnapshotInfo(Answer):
     operation: str
     parents: list[str]
     sources: dict[str, str] = Field(description="What it was made from beside its parents.")
+    metrics: dict[str, Any] = Field(description="What a model's function reported; else empty.")
 
 
 def snapshot_info(snapshot: Snapshot) -> SnapshotInfo:
@@ -69,6 +72,7 @@ def snapshot_info(snapshot: Snapshot) -> SnapshotInfo:
         operation=edge.operation,
         parents=list(snapshot.parents),
         sources=snapshot.sources,
+        metrics=plain_value(snapshot.metrics),
     )
 
 

@@ -1,0 +1,139 @@
+"""Syncs and models on the page: what is done about them, and versions side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.page.conftest import Browser
+from tests.page.shop import make_shop
+from tests.page.visitor import Visitor
+
+import livingdb
+from livingdb.server.serve import Server
+from livingdb.server.settings import ServerSettings
+
+_CELLS = """
+    const told = (cell) => [cell.innerText.trim(), cell.classList.contains('changed')];
+    const rows = [...document.querySelectorAll('table.metrics tbody tr')];
+    return rows.map((row) => [...row.children].map(told));
+"""
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[livingdb.Database]:
+    with make_shop(tmp_path / "shop.ldb") as made:
+        yield made
+
+
+@pytest.fixture
+def server(db: livingdb.Database) -> Iterator[Server]:
+    with Server(db, ServerSettings(port=0, upkeep=False)) as running:
+        yield running
+
+
+def test_the_metrics_of_versions_stand_side_by_side(
+    visitor: Visitor, db: livingdb.Database
+) -> None:
+    old, new = (one for one in reversed(db.at("forecast").log(2)))
+    visitor.go("#/syncs?name=main%2Fforecast")
+    visitor.see("table.metrics")
+    rows, mean, method, made_from = visitor.run(_CELLS)
+    assert rows == [["rows", False], ["40", False], ["40", False]]
+    assert method == [["method", False], ["average", False], ["average", False]]
+    assert [mean[0][0], mean[1][1], mean[2][1]] == ["mean_net", True, False]
+    step = new.metrics["mean_net"] - old.metrics["mean_net"]
+    assert mean[1][0].split() == [str(new.metrics["mean_net"]), f"+{step:.4g}"]
+    assert "compare" in made_from[1][0]
+
+    # What the two were trained on, side by side.
+    visitor.press("compare", within="table.metrics")
+    place = visitor.until(lambda: visitor.run("return location.hash"))
+    assert old.sources["main"] in place
+    assert new.sources["main"] in place
+    assert "orders" in visitor.see("table.summary")
+
+    # Two more versions: three stand beside each other, and the oldest is added by a tick.
+    for net in (500, 600):
+        db.branch("main").update("orders", [{"id": 40, "net": net}])
+        db.refresh("forecast")
+    visitor.go("#/syncs?name=main%2Fforecast")
+    visitor.until(lambda: len(visitor.run(_CELLS)[0]) == 4)
+    label = f"Show the metrics of {old.id[:10]}"
+    visitor.run('document.querySelector(`[aria-label="${arguments[0]}"]`).click()', label)
+    visitor.until(lambda: len(visitor.run(_CELLS)[0]) == 5)
+    assert visitor.axe() == []
+
+
+def test_the_log_tells_what_a_model_reported(db: livingdb.Database, server: Server) -> None:
+    said = {"Authorization": f"Bearer {server.run_token}"}
+    for branch in ("forecast", "totals"):
+        url = f"{server.address}/v1/snapshots"
+        found = httpx.get(url, params={"ref": branch}, headers=said).json()["snapshots"]
+        assert [one["metrics"] for one in found] == [one.metrics for one in db.at(branch).log(100)]
+    assert db.at("forecast").metrics["rows"] == 40
+
+
+def test_syncs_are_steered_from_the_graph(visitor: Visitor, db: livingdb.Database) -> None:
+    # What is held is approved, with a reason.
+    visitor.choose("careful")
+    visitor.press("Approve main/careful…", within="#panel")
+    visitor.see("dialog", "changed <= 3")
+    visitor.fill("Reason", "I looked at it", within="dialog")
+    visitor.press("Approve", within="dialog")
+    visitor.until(lambda: db.sync("main/careful").state == "active")
+    visitor.see("#panel", "active · ")
+    approved = [step for step in db.sync("main/careful").trail if step["state"] == "approved"]
+    assert [step["reason"] for step in approved] == ["I looked at it"]
+
+    # It is detached, and attached again.
+    visitor.press("Detach…", within="#panel")
+    visitor.fill("Reason", "by hand for a while", within="dialog")
+    visitor.press("Detach", within="dialog")
+    visitor.until(lambda: db.sync("main/careful").state == "detached")
+    assert db.sync("main/careful").trail[0]["reason"] == "by hand for a while"
+    visitor.press("Reattach main/careful…", within="#panel")
+    visitor.fill("Where both sides changed", "ours", within="dialog")
+    visitor.press("Reattach", within="dialog")
+    visitor.until(lambda: db.sync("main/careful").state == "active")
+    visitor.until(lambda: visitor.run("return !document.querySelector('dialog')"))
+
+    # What is held again is resumed; its condition still stops it, and the dialog says so.
+    many = [{"id": n, "net": n + 5} for n in range(1, 9)]
+    db.branch("main").update("orders", many)
+    visitor.press("Resume main/careful…", within="#panel")
+    visitor.press("Resume", within="dialog")
+    assert "changed <= 3" in visitor.see("dialog .problem", "Something stands in the way")
+    visitor.press("Cancel", within="dialog")
+
+    # A model is trained anew.
+    visitor.choose("forecast")
+    before = db.branch("forecast").head.id
+    visitor.press("Refresh…", within="#panel")
+    visitor.press("Refresh", within="dialog")
+    visitor.until(lambda: db.branch("forecast").head.id != before)
+    visitor.until(lambda: visitor.run("return !document.querySelector('dialog')"))
+    assert [one for one in visitor.browser.complaints() if " 409 " not in one] == []
+
+
+def test_who_may_not_steer_a_sync_is_told_alike_in_both_places(
+    browser: Browser, db: livingdb.Database, server: Server
+) -> None:
+    db.people.add("rita", "reader")
+    visitor = Visitor(browser, server)
+    visitor.come(db.people.issue_token("rita"))
+    told = []
+    visitor.go("#/syncs?name=main%2Fcareful")
+    visitor.press("Approve…", within="main")
+    visitor.press("Approve", within="dialog")
+    told.append(visitor.see("dialog .problem", "No right"))
+    visitor.press("Cancel", within="dialog")
+    visitor.choose("careful")
+    visitor.press("Approve main/careful…", within="#panel")
+    visitor.press("Approve", within="dialog")
+    told.append(visitor.see("dialog .problem", "No right"))
+    assert told[0] == told[1]
+    assert "rita" in visitor.see("dialog")
+    assert db.sync("main/careful").state == "held"
