@@ -19,6 +19,7 @@ from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.chunks.address import Address
 from livingdb.commit.sync_order import rank_syncs
 from livingdb.database.derive import derived_sync
+from livingdb.derivation.query_evaluator import QUERY
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import InvalidData, LivingDBError, ReadOnlyBranch, RuleViolation
 from livingdb.graph.graph import Graph
@@ -34,6 +35,7 @@ from livingdb.maintenance.erasure.recompute_views import (
 )
 from livingdb.maintenance.erasure.report import ErasureReport, OutsideCopy
 from livingdb.tables import ingest
+from livingdb.tables.recipe import Derived
 from livingdb.tracing.whereabouts.located_row import HistoryLines, LocatedRow
 from livingdb.tracing.whereabouts.search import every_located_row
 
@@ -107,6 +109,7 @@ class _Erasing:
         return list(zip(*columns, strict=True))
 
     def run(self, dry_run: bool) -> ErasureReport:
+        self._check_stored()
         found = self._locate()
         rows = _erased_rows(self._graph, found)
         if dry_run:
@@ -119,6 +122,21 @@ class _Erasing:
         self._make_anew(told)
         report = self._report(found, told, False)
         return replace(report, kept=(*report.kept, *self._mend_syncs()))
+
+    def _check_stored(self) -> None:
+        """`RuleViolation` if the rows are computed of others whenever they are read."""
+        graph = self._graph
+        address = graph.tables(graph.snapshots.at(graph.branch(self._branch).head))[self._table]
+        version = graph.versions.require(address)
+        recipe = graph.versions.origin_recipe(version)
+        if not isinstance(recipe, Derived) or recipe.kind != QUERY:
+            return
+        rows = graph.versions.rows(graph.versions.require(version.origin))
+        if rows.contains(ingest.deletes(rows.schema, rows.forest.shape, self._keys).keys).any():
+            raise RuleViolation(
+                f"rows of {self._table!r} on the branch {self._branch!r} are not stored: they are "
+                "computed of others when they are read; erase those, or drop the view"
+            )
 
     def _locate(self) -> list[LocatedRow]:
         graph = self._graph

@@ -176,3 +176,23 @@ def test_what_is_computed_when_it_is_read_is_computed_anew(db: Database, materia
     assert db.check(deep=True).problems == []
     assert places_of(db._graph, CANARY) == []
     db.close()
+
+
+@pytest.mark.parametrize("state", ["active", "detached"])
+@pytest.mark.parametrize("materialize", ["none", "lazy"])
+def test_rows_of_a_view_that_is_not_stored_are_refused(
+    db: Database, materialize: str, state: str
+) -> None:
+    """They would show again: nothing is stored that could be redacted."""
+    view = db.branch("main").derive(
+        "totals", sql=TOTALS, when="immediate", materialize=materialize, key="city"
+    )
+    if state == "detached":
+        db.sync("totals").detach(reason="looked at")
+    before, head = view.table("totals").to_arrow(), view.head
+    for dry_run in (True, False):
+        with pytest.raises(livingdb.RuleViolation, match="computed of others"):
+            db.erase("totals", ["city 1"], reason="asked", branch="totals", dry_run=dry_run)
+    assert (view.table("totals").to_arrow(), view.head) == (before, head)
+    absent = db.erase("totals", ["city 9"], reason="asked", branch="totals")
+    assert absent.number is None
