@@ -9,6 +9,7 @@ from tests.page.conftest import Browser
 from tests.page.keyboard import Keyboard
 from tests.page.shop import make_shop
 from tests.page.visitor import VIEWS, Visitor
+from tests.thinned import thinned
 
 import livingdb
 from livingdb.server.serve import Server
@@ -37,7 +38,7 @@ def _cancel(keyboard: Keyboard, opener: str) -> None:
     visitor.until(lambda: keyboard.here() == opener)
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("name", thinned(VIEWS))
 def test_tab_reaches_every_control_in_its_order(keyboard: Keyboard, name: str) -> None:
     keyboard.visitor.go(VIEWS[name])
     every, walked, unseen = keyboard.walk()

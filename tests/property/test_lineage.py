@@ -249,6 +249,7 @@ def _check_gone(
         assert changed <= told, (query, table, key, changed - told)
 
 
+@pytest.mark.slow
 def test_what_changes_when_a_row_goes() -> None:
     _check_forward(7, list(QUERIES[::10]), 1)
 

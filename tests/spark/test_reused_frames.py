@@ -63,6 +63,7 @@ def expected(*cities: str, years: range = range(YEARS)) -> set[tuple[str, int]]:
     return {(city, year) for city in cities for year in years}
 
 
+@pytest.mark.slow
 def test_filtered_then_whole(frame: DataFrame) -> None:
     assert keys(frame.where("c = 'b'")) == expected("b")
     assert keys(frame) == expected(*CITIES)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.thinned import thinned
 from tests.tpch_data import generate, load, stream
 from tests.tpch_queries import QUERIES, TABLES
 
@@ -95,9 +94,8 @@ def is_shared(number: int) -> bool:
     return not isinstance(check_portability(parse_statement(QUERIES[number]), TABLES), str)
 
 
-@pytest.mark.parametrize(
-    "number", thinned([n for n in sorted(QUERIES) if is_shared(n) and n % 6 == 0], every=6)
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [n for n in sorted(QUERIES) if is_shared(n) and n % 6 == 0])
 def test_spark_gives_the_same(shop: livingdb.Database, spark: object, number: int) -> None:
     view = shop.branch(f"q{number}")
     wanted = shop.branch("main").sql(QUERIES[number], engine="spark").to_arrow()

@@ -337,6 +337,7 @@ def test_overwrite_schema_with_another_key_makes_the_table_anew(db: livingdb.Dat
 # --- how mistakes look -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_mistakes_end_in_one_line(spark: SparkSession, db: livingdb.Database) -> None:
     def message(do: Any) -> str:
         with pytest.raises(Exception, match="livingdb") as caught:
