@@ -60,15 +60,15 @@ def test_views_are_their_queries(
         assert db.check().problems == []
 
 
-@pytest.mark.parametrize("part", thinned(range(3), every=6))
+@pytest.mark.parametrize("part", thinned(range(6), every=6))
 def test_every_shape(tmp_path: Path, part: int) -> None:
     chance = random.Random(1)
     with livingdb.create(tmp_path / "a.ldb", engine="embedded") as db:
         world = ViewWorld(db)
         world.fill({name: some_rows(chance, name, 8) for name in TABLES})
-        for number, query in enumerate(QUERIES[part::3]):
+        for number, query in enumerate(QUERIES[part::6]):
             world.derive(f"v{number}", query, immediate=number % 2 == 0)
-        assert len(world.queries) > 20
+        assert len(world.queries) > 10
         world.step(Step("write", some_edit(chance), some_edit(chance), 0))
         world.refresh()
         assert db.check().problems == []

@@ -17,7 +17,7 @@ SEED = int(os.environ.get("LIVINGDB_SEED", "0"))
 """`make test-all` takes another one each time, and says which."""
 _WHOLE = 500
 _EFFORT = int(os.environ.get("LIVINGDB_EXAMPLES", _WHOLE))
-_LEAST, _PART = 3, 10
+_LEAST, _PART = 3, 15
 
 
 def tries(count: int) -> int:
@@ -40,5 +40,5 @@ def some_of(every: Sequence[T], count: int, what: str) -> list[T]:
     return [every[place] for place in sorted(places)]
 
 
-MANY = tries(1000) if HAS_TIME else 25
+MANY = tries(1000) if HAS_TIME else 20
 """Of the laws on which everything rests."""
