@@ -151,6 +151,7 @@ def test_all_rows_at_once(query: str) -> None:
     assert {name: set(rows_of(some.rows)) for name, some in whole.items()} == every
 
 
+@pytest.mark.slow
 def test_in_a_database() -> None:
     """The same rows are found in tables that are stored, with changes that are not folded yet."""
     chance = random.Random(5)

@@ -92,6 +92,7 @@ def test_diff(spark: SparkSession, tmp_path: Path, groups: list[list[str]] | Non
                 assert other.diff(before, after)["t"].to_arrow().equals(found.to_arrow())
 
 
+@pytest.mark.slow
 def test_compact(spark: SparkSession, tmp_path: Path) -> None:
     layout = livingdb.Layout(target_rows=300, fold="always")
     sizes = {}

@@ -247,6 +247,7 @@ def in_a_child(work: Callable[[], None]) -> int:
     return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
 
 
+@pytest.mark.slow
 def test_a_process_killed_at_any_step_breaks_no_promise(tmp_path: Path) -> None:
     script = SCRIPT[:3]
     for number in range(1, steps_of(tmp_path, script) + 1):

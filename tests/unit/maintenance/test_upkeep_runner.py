@@ -223,6 +223,7 @@ def _keep_up(path: str, go: Any) -> None:
             assert not db.upkeep(seconds=30).failed
 
 
+@pytest.mark.slow
 def test_two_processes_at_once(tmp_path: Path) -> None:
     path = tmp_path / "shop.ldb"
     with livingdb.create(path, author="ann", engine="embedded") as db:
