@@ -126,8 +126,8 @@ class _Erasing:
     def _check_stored(self) -> None:
         """`RuleViolation` if the rows are computed of others whenever they are read."""
         graph = self._graph
-        address = graph.tables(graph.snapshots.at(graph.branch(self._branch).head))[self._table]
-        version = graph.versions.require(address)
+        head = graph.snapshots.at(graph.branch(self._branch).head)
+        version = graph.version(head, self._table)
         recipe = graph.versions.origin_recipe(version)
         if not isinstance(recipe, Derived) or recipe.kind != QUERY:
             return
