@@ -22,7 +22,8 @@ edits = st.tuples(
     st.integers(10, 12),
 )
 step = st.tuples(st.sampled_from("ab"), st.one_of(st.sampled_from(CHANGES), edits))
-rounds = st.lists(st.lists(step, max_size=6), min_size=2, max_size=4)
+rounds = st.lists(st.lists(step, max_size=6), min_size=2, max_size=3)
+many_rounds = st.lists(st.lists(step, max_size=6), min_size=2, max_size=5)
 
 
 def check_crossings(given_rounds: list[list[Step]], by_cell: bool) -> None:
@@ -46,6 +47,6 @@ def test_merges_that_cross(given_rounds: list[list[Step]], by_cell: bool) -> Non
 
 @pytest.mark.slow
 @settings(max_examples=tries(1000), derandomize=False)
-@given(rounds, st.booleans())
+@given(many_rounds, st.booleans())
 def test_merges_that_cross_searched(given_rounds: list[list[Step]], by_cell: bool) -> None:
     check_crossings(given_rounds, by_cell)
