@@ -77,8 +77,15 @@ class SealedRows:
         return values
 
     def read_all(self, rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
-        """The values of rows, each as `read` gives them."""
-        return [self.read(row) for row in rows]
+        """The values of rows, each as `read` gives them; of many in less time."""
+        key = self._key
+        found: list[Sequence[Any]] = []
+        for row in rows:
+            values = tuple(row[:-1])
+            if blake3(ascii(values).encode(), key=key).digest(DIGEST_BYTES) != row[-1]:
+                self.read(row)
+            found.append(values)
+        return found
 
     def find(self, queries: Queries, *where: ColumnElement[bool]) -> Sequence[Any] | None:
         """The values of the one row for which this holds; None if there is none.
