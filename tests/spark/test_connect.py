@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,7 @@ from tests.cluster.driver import Driver
 from tests.cluster.program import HOST, Program
 
 import livingdb
+from livingdb.interruption import interruptible
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,6 +102,33 @@ def attached(spark: SparkSession, remote: str, url: str) -> int:
         return own.read.format("livingdb").option("table", "t").load(url).count()
     finally:
         own.stop()
+
+
+def stopped(spark: SparkSession, url: str) -> tuple[list[str], bool, int]:
+    """What is told of queries that are stopped, if that is soon; what the session answers then."""
+    long = "SELECT count(*) AS n FROM range(1000000) a, range(1000000) b WHERE a.id * b.id % 7 = 3"
+    told, began = [], time.monotonic()
+    with livingdb.open(url, engine="spark") as db:
+        for seconds in (3.0, 0.0):
+            with interruptible() as stopper:
+                timer = threading.Timer(seconds, stopper.stop, args=("enough",))
+                timer.start()
+                try:
+                    db.branch("main").sql(long)
+                except livingdb.LimitExceeded as error:
+                    told.append(str(error))
+                timer.join()
+        is_soon = time.monotonic() - began < 60
+        (found,) = db.branch("main").sql("SELECT count(*) AS n FROM t")
+    assert not spark.getTags()
+    return told, is_soon, found["n"]
+
+
+@pytest.mark.slow
+def test_a_stop_reaches_jobs_over_connect(client: Driver, db: livingdb.Database) -> None:
+    db.branch("main").create_table("t", {"id": "bigint"}, key="id")
+    db.branch("main").insert("t", {"id": [1, 2, 3]})
+    assert client.run(stopped, db.name) == (["enough", "enough"], True, 3)
 
 
 @pytest.mark.slow

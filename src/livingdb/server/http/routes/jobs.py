@@ -30,7 +30,7 @@ class JobInfo(Answer):
 
     id: str
     kind: str = Field(examples=["collect"])
-    state: Literal["waiting", "running", "done", "failed", "cancelled"]
+    state: Literal["waiting", "running", "cancelling", "done", "failed", "cancelled"]
     began: datetime
     ended: datetime | None
     progress: str
@@ -76,7 +76,7 @@ def get_job(job: JobId, server: Server, asking: Asking) -> JobInfo:
 
 @router.post("/{job}/cancel", operation_id="cancel_job", summary="End a job", status_code=202)
 def cancel_job(job: JobId, server: Server, asking: Asking) -> JobInfo:
-    """Ask a job to end; it does so where it next can."""
+    """Ask a job to end: it is `cancelling` until it next can, and stores nothing from now on."""
     found = server.jobs.find(job, asking.name)
-    found.cancel()
+    server.jobs.cancel(found)
     return job_info(found)
