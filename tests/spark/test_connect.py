@@ -20,6 +20,7 @@ from tests.cluster.driver import Driver
 from tests.cluster.program import HOST, Program
 
 import livingdb
+from livingdb.engines.spark.stop_jobs import stoppable_jobs
 from livingdb.interruption import interruptible
 
 if TYPE_CHECKING:
@@ -105,23 +106,27 @@ def attached(spark: SparkSession, remote: str, url: str) -> int:
 
 
 def stopped(spark: SparkSession, url: str) -> tuple[list[str], bool, int]:
-    """What is told of queries that are stopped, if that is soon; what the session answers then."""
-    long = "SELECT count(*) AS n FROM range(1000000) a, range(1000000) b WHERE a.id * b.id % 7 = 3"
+    """What is told of jobs that are stopped, if that is soon; what the session answers then."""
+    numbers = spark.range(10**6).withColumnRenamed("id", "other")
+    long = spark.range(10**6).crossJoin(numbers).where("id * other % 7 = 3")
     told, began = [], time.monotonic()
-    with livingdb.open(url, engine="spark") as db:
-        for seconds in (3.0, 0.0):
-            with interruptible() as stopper:
-                timer = threading.Timer(seconds, stopper.stop, args=("enough",))
-                timer.start()
-                try:
-                    db.branch("main").sql(long)
-                except livingdb.LimitExceeded as error:
-                    told.append(str(error))
-                timer.join()
-        is_soon = time.monotonic() - began < 60
-        (found,) = db.branch("main").sql("SELECT count(*) AS n FROM t")
+    for act in (long.count, long.groupBy().sum("other").toArrow):
+        with interruptible() as stopper:
+            timer = threading.Timer(3.0, stopper.stop, args=("enough",))
+            timer.start()
+            try:
+                with stoppable_jobs(spark):
+                    act()
+            except livingdb.LimitExceeded as error:
+                told.append(str(error))
+            timer.join()
+    is_soon = time.monotonic() - began < 90
     assert not spark.getTags()
-    return told, is_soon, found["n"]
+    with livingdb.open(url, engine="spark") as db:
+        with pytest.raises(livingdb.Unsupported, match="client of Spark Connect"):
+            db.branch("main").sql("SELECT count(*) FROM t")
+        frame = livingdb.spark.sql(db, "main", "SELECT * FROM t", spark=spark)
+    return told, is_soon, frame.count()
 
 
 @pytest.mark.slow

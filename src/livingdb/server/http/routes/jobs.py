@@ -5,16 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from pydantic import Field
 
 from livingdb.server.http.context import Asking, Server
 from livingdb.server.http.jobs import Job
 from livingdb.server.http.models import Answer
+from livingdb.server.http.subject_router import SubjectRouter
 
 __all__ = ["JobInfo", "job_info", "router"]
 
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+router = SubjectRouter(prefix="/v1/jobs", tags=["jobs"])
 JobId = Annotated[str, Path(description="The job.", examples=["5d1e…"])]
 
 
