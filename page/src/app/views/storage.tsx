@@ -63,12 +63,12 @@ export function Jobs(): JSX.Element {
 }
 
 function JobCard({ job }: { job: JobInfo }): JSX.Element {
-  const [isAsked, setAsked] = useState(false), isGoing = job.state === "running" || job.state === "waiting";
+  const [isAsked, setAsked] = useState(false), isGoing = ["waiting", "running", "cancelling"].includes(job.state);
   return (
     <li><b>{job.kind}</b> <State of={job.state} /> {job.progress} {job.total !== null && <progress max={job.total} value={job.done ?? 0} aria-label={`${job.kind} progress`} />}
       {job.error && <p class="bad">{job.error.message}</p>}
       {job.state === "done" && job.result !== null && job.result !== undefined && <details><summary>What it did</summary><pre>{JSON.stringify(job.result, null, 1)}</pre></details>}
-      {isGoing && (isAsked ? <p class="note" role="status">Asked to end; it does so where it next can.</p>
+      {isGoing && (isAsked || job.state === "cancelling" ? <p class="note" role="status">Asked to end; it does so where it next can.</p>
         : <Act words="Cancel" act={() => post(`/v1/jobs/${job.id}/cancel`)} onDone={() => setAsked(true)} />)}</li>
   );
 }
