@@ -45,7 +45,7 @@ def test_the_first_ten_minutes(visitor: Visitor, db: livingdb.Database) -> None:
     # A conflict is settled for one row.
     visitor.go("#/merge?source=dev&into=main")
     visitor.see("main", "Both sides changed 1 row")
-    visitor.press("source's", within="table.rows")
+    visitor.press("dev's", within="table.rows")
     visitor.see("main", "All conflicts are settled")
     visitor.press("Merge into main")
     visitor.until(lambda: db.at("main").table("orders").get(1)["net"] == 11)

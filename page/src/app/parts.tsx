@@ -5,7 +5,7 @@ import { Failure, type Column, type Row, type Value } from "./api";
 import { useReturnedFocus } from "./focus";
 import { type Loaded } from "./live";
 import { to } from "./route";
-import { short, text, when } from "./words";
+import { isNumber, short, text, when } from "./words";
 
 const ADVICE: Record<string, string> = {
   no_connection: "Is the server running? The page tries again by itself.",
@@ -101,7 +101,6 @@ interface RowTable {
 
 /** Rows with their columns; a row can be chosen, and a column sorted by. */
 export function RowTable({ columns, rows, label, onRow, chosen, sort, onSort, marked }: RowTable): JSX.Element {
-  const isNumber = (type: string): boolean => /^(tinyint|smallint|int|bigint|float|double|decimal)/.test(type);
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={label}>
       <table class="rows">
@@ -140,11 +139,11 @@ export function Choice({ label, value, options, onChange }: Choice): JSX.Element
   );
 }
 
-interface Field { label: string; value: string; onChange: (value: string) => void; placeholder?: string; required?: boolean; list?: string; isSecret?: boolean }
+interface Field { label: string; value: string; onChange: (value: string) => void; placeholder?: string; required?: boolean; list?: string; isSecret?: boolean; isWide?: boolean }
 
-export function Field({ label, value, onChange, placeholder, required, list, isSecret }: Field): JSX.Element {
+export function Field({ label, value, onChange, placeholder, required, list, isSecret, isWide }: Field): JSX.Element {
   return (
-    <label class="field"><span>{label}</span>
+    <label class={isWide ? "field broad" : "field"}><span>{label}</span>
       {isSecret
         ? <input type="password" value={value} required={required} autocomplete="off" onInput={(event) => onChange(event.currentTarget.value)} />
         : <input type="text" value={value} placeholder={placeholder} required={required} list={list} autocomplete="off" spellcheck={false}

@@ -5,7 +5,7 @@ import {
 import { graph, shown, titleOf, type Item, type Node, type Sync } from "./model";
 import { type Run } from "./runs";
 import {
-  columnWidth, focus, isSyncShown, labelWidth, laneHeight, radius, reach, screenX, screenY, view,
+  areSyncsNamed, columnWidth, focus, isSyncShown, labelWidth, laneHeight, radius, reach, screenX, screenY, view,
 } from "./view";
 
 // --- nodes ---------------------------------------------------------------------------------
@@ -217,13 +217,14 @@ export function drawSyncs(): void {
       else if (graph.lanes[lane].shown) drawTap(sync, x, target);
     const count = below.get(sync.target) || 0;
     below.set(sync.target, count + 1);
-    if (count > 1 || laneHeight() < 24) continue;
-    const at = left + 22 * tracks + 8, y = target + 26 * count - 7;
+    const at = left + 22 * tracks + 8, room = view.width - at - 8;
+    if (count > 1 || laneHeight() < 24 || !areSyncsNamed() || room < 40) continue;
+    const y = target + 26 * count - 7;
     const names = sync.sources.map((lane) => graph.lanes[lane].name).join(", ");
     brush.font = "600 11px " + FONT;
-    written(fitted(`${names} ${sync.arrow} ${graph.lanes[sync.target].name}`, 320), at, y, colors.ink);
+    written(fitted(`${names} ${sync.arrow} ${graph.lanes[sync.target].name}`, Math.min(320, room)), at, y, colors.ink);
     brush.font = "11px " + FONT;
-    written(fitted(syncText(sync), 420), at, y + 13, colors[sync.state]);
+    written(fitted(syncText(sync), Math.min(420, room)), at, y + 13, colors[sync.state]);
   }
 }
 

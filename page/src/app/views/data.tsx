@@ -8,7 +8,7 @@ import { Cell, Field, Heading, Nothing, Problem, RowTable, Shown, SnapshotLink, 
 import { useBranches } from "../refs";
 import { go, to, type Route } from "../route";
 import { type Page, type Rows, type Snapshot, type SqlAnswer, type TableInfo } from "../types";
-import { plural, text } from "../words";
+import { isNumber, plural, text, when } from "../words";
 import { Edits, quoted, type Edit } from "./edits";
 
 const PAGE = 100, HISTORY = 200;
@@ -24,7 +24,7 @@ export function DataView({ route }: { route: Route }): JSX.Element {
     <section class="page">
       <Heading title="Data" note={isBranch ? "The branch as it is now" : "As it was: nothing can be changed here"}>
         <form class="row" onSubmit={(event) => { event.preventDefault(); go("data", { ref: typed, table }); }}>
-          <Field label="At" value={typed} onChange={setTyped} list="refs" />
+          <Field label="At branch, tag or snapshot" value={typed} onChange={setTyped} list="refs" />
           <button type="submit">Go</button>
         </form>
       </Heading>
@@ -77,7 +77,7 @@ function TableView({ at, table, isBranch, edits, setEdits }: TableProps): JSX.El
   return (
     <>
       <form class="bar" onSubmit={(event) => { event.preventDefault(); setPages([null]); setFilter(where); }}>
-        <Field label="Where" value={where} onChange={setWhere} placeholder="city = 'Oslo' AND net > 10" />
+        <Field label="Only rows where" value={where} onChange={setWhere} placeholder={example(info.data?.columns ?? [])} isWide />
         <button type="submit">Filter</button>
         {filter && <button type="button" onClick={() => { setWhere(""); setFilter(""); setPages([null]); }}>All rows</button>}
         {info.data && <span class="note">{plural(info.data.row_count, "row")}{filter ? " before the filter" : ""}</span>}
@@ -104,6 +104,12 @@ function TableView({ at, table, isBranch, edits, setEdits }: TableProps): JSX.El
   );
 }
 
+/** A condition that could be typed: of a column that is there. */
+function example(columns: Column[]): string {
+  const column = columns.findLast(({ type }) => isNumber(type)) ?? columns[0];
+  return column ? (isNumber(column.type) ? `${column.name} > 10` : `${column.name} IS NOT NULL`) : "";
+}
+
 const emptyRow = (columns: Column[]): Row => Object.fromEntries(columns.map((column) => [column.name, null]));
 
 function HistorySlider({ at, table, past, onChange }: { at: string; table: string; past: Snapshot | null; onChange: (past: Snapshot | null) => void }): JSX.Element {
@@ -112,9 +118,9 @@ function HistorySlider({ at, table, past, onChange }: { at: string; table: strin
   const place = past ? all.findIndex((one) => one.id === past.id) : all.length - 1;
   if (all.length < 2) return <></>;
   return (
-    <label class="slider"><span>{past ? `As of ${past.time.slice(0, 19).replace("T", " ")} · ${past.message || past.operation}` : "Now; slide back through history"}</span>
+    <label class="slider"><span>{past ? `As of ${when(past.time)} · ${past.message || past.operation}` : "As of now; slide back through its history"}</span>
       <input type="range" min={0} max={all.length - 1} value={place} aria-label={`History of ${table}`}
-        aria-valuetext={past ? `${past.time}, ${past.message || past.operation}` : "now"}
+        aria-valuetext={past ? `${when(past.time)}, ${past.message || past.operation}` : "now"}
         onInput={(event) => { const to = Number(event.currentTarget.value); onChange(to >= all.length - 1 ? null : all[to]); }} />
     </label>
   );
