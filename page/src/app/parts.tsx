@@ -5,7 +5,7 @@ import { Failure, type Column, type Row, type Value } from "./api";
 import { useReturnedFocus } from "./focus";
 import { type Loaded } from "./live";
 import { to } from "./route";
-import { isNumber, short, text, when } from "./words";
+import { isNumber, number, short, text, when } from "./words";
 
 const ADVICE: Record<string, string> = {
   no_connection: "Is the server running? The page tries again by itself.",
@@ -79,8 +79,15 @@ export function State({ of }: { of: string }): JSX.Element {
   return <span class={`state ${of}`}>{of}</span>;
 }
 
+const MOST_LETTERS = 400;
+
+/** A value; what is very long is cut, and says how long it is. */
 export function Cell({ value }: { value: Value }): JSX.Element {
-  return value === null || value === undefined ? <i class="null">null</i> : <span dir="auto">{text(value)}</span>;
+  if (value === null || value === undefined) return <i class="null">null</i>;
+  const said = text(value);
+  if (said === "") return <i class="null" title="an empty text">''</i>;
+  if (said.length <= MOST_LETTERS) return <span dir="auto">{said}</span>;
+  return <span dir="auto">{said.slice(0, MOST_LETTERS)}… <i class="null">{number(said.length)} letters</i></span>;
 }
 
 /** A table that may be wider than a phone: it scrolls by itself, by keyboard too. */
@@ -191,7 +198,7 @@ export function Dialog({ title, action, isDanger, onClose, onDone, children }: D
 }
 
 /** A button that does something on the server, and tells where it fails. */
-export function Act({ words, act, isMain, onDone }: { words: string; act: () => Promise<unknown>; isMain?: boolean; onDone?: () => void }): JSX.Element {
+export function Act({ words, act, isMain, isOff, onDone }: { words: string; act: () => Promise<unknown>; isMain?: boolean; isOff?: boolean; onDone?: () => void }): JSX.Element {
   const [error, setError] = useState<Failure | null>(null);
   const [isBusy, setBusy] = useState(false);
   const run = async (): Promise<void> => {
@@ -209,7 +216,7 @@ export function Act({ words, act, isMain, onDone }: { words: string; act: () => 
   };
   return (
     <>
-      <button type="button" class={isMain ? "main" : undefined} aria-disabled={isBusy} onClick={() => void run()}>{isBusy ? "Working…" : words}</button>
+      <button type="button" class={isMain ? "main" : undefined} disabled={isOff} aria-disabled={isBusy} onClick={() => void run()}>{isBusy ? "Working…" : words}</button>
       {error && <Problem error={error} />}
     </>
   );

@@ -149,10 +149,13 @@ function drawLabels(list: Item[], r: number): void {
   const below = Math.min(laneHeight() * 0.36, r + 16), isHigh = laneHeight() >= 52;
   for (const node of list) {
     if (node.kind === "run" || (focus.matches && !focus.matches.has(node.at))) continue;
-    const x = screenX(node.x), y = screenY(node.y);
+    const y = screenY(node.y);
+    let x = screenX(node.x);
     const room = Math.min(190, Math.max(1, node.gap) * columnWidth() - 8);
     if (room >= 70 && laneHeight() >= 40) {
       const [one, two] = lines(titleOf(node), room, isHigh);
+      // The first of a branch is not cut by the names of branches.
+      if (x > labelWidth() && x - room / 2 < labelWidth()) x = Math.max(x, labelWidth() + Math.max(brush.measureText(one).width, brush.measureText(two).width) / 2);
       written(one, x, y + (two ? below - 3 : below), colors.soft);
       if (two) written(two, x, y + below + 9, colors.soft);
     }

@@ -7,7 +7,7 @@ import { useData } from "../live";
 import { Cell, Field, Heading, Nothing, Problem, RowTable, Shown, SnapshotLink, Time } from "../parts";
 import { useBranches } from "../refs";
 import { go, to, type Route } from "../route";
-import { type Page, type Rows, type Snapshot, type SqlAnswer, type TableInfo } from "../types";
+import { type Page, type Rows, type Snapshot, type SqlAnswer, type SyncInfo, type TableInfo } from "../types";
 import { isNumber, plural, text, when } from "../words";
 import { Edits, quoted, type Edit } from "./edits";
 
@@ -17,12 +17,14 @@ export function DataView({ route }: { route: Route }): JSX.Element {
   const { ref = "main", table = "" } = route.given;
   const branches = useBranches(), isBranch = branches.some((branch) => branch.name === ref);
   const tables = useData(`tables ${ref}`, (signal) => get<{ snapshot: string; tables: string[] }>("/v1/tables", { ref }, signal), ["commit", "branch"]);
+  const syncs = useData("syncs", (signal) => get<{ syncs: SyncInfo[] }>("/v1/syncs", {}, signal), ["sync"]);
+  const maker = syncs.data?.syncs.find((sync) => sync.target === ref && sync.direction === "forward" && sync.state !== "detached");
   const [typed, setTyped] = useState(ref);
   const [edits, setEdits] = useState<Edit[]>([]);
   useEffect(() => { setTyped(ref); }, [ref]);
   return (
     <section class="page">
-      <Heading title="Data" note={isBranch ? "The branch as it is now" : "As it was: nothing can be changed here"}>
+      <Heading title="Data" note={maker ? `Made by the sync ${maker.name}: change its source, or detach it` : isBranch ? "Choose a row for its history, or to change it" : "As it was: nothing can be changed here"}>
         <form class="row" onSubmit={(event) => { event.preventDefault(); go("data", { ref: typed, table }); }}>
           <Field label="At branch, tag or snapshot" value={typed} onChange={setTyped} list="refs" />
           <button type="submit">Go</button>
@@ -35,7 +37,7 @@ export function DataView({ route }: { route: Route }): JSX.Element {
             <nav class="tabs" aria-label="Tables">{found.tables.map((name) => (
               <a key={name} href={to("data", { ref, table: name })} aria-current={name === (table || found.tables[0]) ? "page" : undefined} dir="auto">{name}</a>))}
             </nav>
-            <TableView key={`${ref} ${table || found.tables[0]}`} at={ref} table={table || found.tables[0]} isBranch={isBranch} edits={edits} setEdits={setEdits} />
+            <TableView key={`${ref} ${table || found.tables[0]}`} at={ref} table={table || found.tables[0]} isBranch={isBranch && !maker} edits={edits} setEdits={setEdits} />
           </>
         )}
       </Shown>
@@ -140,7 +142,11 @@ function RowPanel({ at, info, row, canEdit, onClose, onEdit }: RowPanelProps): J
     isView ? get<{ tables: Record<string, Row[]> }>("/v1/lineage", { view: info.name, key }, signal) : null, []);
   const panel = useRef<HTMLElement>(null);
   useReturnedFocus();
-  useEffect(() => { panel.current?.focus({ preventScroll: true }); }, []);
+  useEffect(() => {
+    panel.current?.focus({ preventScroll: true });
+    // On a small screen it is below the rows.
+    if (window.matchMedia("(max-width: 720px)").matches) panel.current?.scrollIntoView({ block: "start" });
+  }, []);
   const keyOf = (found: Record<string, Value>): Row => Object.fromEntries(info.key.map((name) => [name, found[name]]));
   return (
     <aside class="side" aria-label="Row" ref={panel} tabIndex={-1} onKeyDown={(event) => { if (event.key === "Escape") onClose(); }}>
@@ -150,7 +156,7 @@ function RowPanel({ at, info, row, canEdit, onClose, onEdit }: RowPanelProps): J
           <label class="field" key={column.name}><span>{column.name} <small>{column.type}{info.key.includes(column.name) ? " · key" : ""}</small></span>
             {canEdit && (isNew || !info.key.includes(column.name))
               ? <span class="row"><input type="text" value={values[column.name] ?? ""} placeholder={values[column.name] === null ? "null" : ""} onInput={(event) => setValues({ ...values, [column.name]: event.currentTarget.value })} />
-                {column.nullable && <button type="button" aria-label={`${column.name} is null`} aria-pressed={values[column.name] === null} onClick={() => setValues({ ...values, [column.name]: null })}>∅</button>}</span>
+                {column.nullable && <button type="button" aria-label={`${column.name} is null`} aria-pressed={values[column.name] === null} onClick={() => setValues({ ...values, [column.name]: null })}>null</button>}</span>
               : <output><Cell value={row[column.name]} /></output>}
           </label>))}
         {canEdit && <div class="row"><button type="submit" class="main">{isNew ? "Add to changes" : "Change"}</button>

@@ -122,7 +122,7 @@ function deedsOf(node: Node, marked: { current: Node | null }, choose: (deed: { 
   ];
   if (marked.current && marked.current !== node) {
     const [before, after] = [marked.current, node].sort((a, b) => a.sequence - b.sequence);
-    parts.push(button(`Compare with ${marked.current.id.slice(0, 7)}`, () => go("compare", { before: before.id, after: after.id })));
+    parts.push(button(`Compare with ${handle.lanes[marked.current.lane].name} ${marked.current.id.slice(0, 7)}`, () => go("compare", { before: before.id, after: after.id })));
   } else if (marked.current) {
     parts.push(el("button", { type: "button", "aria-pressed": "true", onclick: () => { marked.current = null; handle.select(node); } }, "Compare: choose another snapshot"));
   } else parts.push(button("Compare…", () => { marked.current = node; handle.select(node); }));

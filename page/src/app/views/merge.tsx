@@ -46,11 +46,12 @@ export function MergeForm({ source, into, preview, merge, words }: {
       <Shown of={found}>{(told) => {
         const names = Object.keys(told.conflicts);
         const isSettled = (table: string): boolean => (tables[table] ?? whole) !== "fail" || (settled[table] ?? []).length === told.conflicts[table].length;
+        const areSettled = names.every(isSettled) && !Object.keys(told.schema_conflicts).length;
         return (
           <>
-            <p class={told.is_clean ? "fine" : "bad"} role="status">
+            <p class={told.is_clean || areSettled ? "fine" : "bad"} role="status">
               {told.is_clean ? (told.fast_forward ? `Nothing stands in the way: ${into} only moves on.` : "Nothing stands in the way.")
-                : names.every(isSettled) && !Object.keys(told.schema_conflicts).length ? "All conflicts are settled as you chose."
+                : areSettled ? "All conflicts are settled as you chose."
                 : `Both sides changed ${plural(names.reduce((sum, table) => sum + told.conflicts[table].length, 0), "row")}, each in its own way: choose what counts.`}
             </p>
             <SchemaChanges of={told.schema_changes} />
@@ -64,7 +65,7 @@ export function MergeForm({ source, into, preview, merge, words }: {
                 <Conflicts rows={told.conflicts[table]} source={refName(source)} into={refName(into)} policy={tables[table] ?? whole} settled={settled[table] ?? []}
                   onSettle={(key, take) => setSettled({ ...settled, [table]: [...(settled[table] ?? []).filter((one) => JSON.stringify(one.key) !== JSON.stringify(key)), { key, take }] })} />
               </fieldset>))}
-            <Act words={words} isMain act={() => merge({ on_conflict, granularity, settled, message })} />
+            <Act words={words} isMain isOff={!told.is_clean && !areSettled} act={() => merge({ on_conflict, granularity, settled, message })} />
           </>
         );
       }}</Shown>

@@ -8,6 +8,8 @@ import { goAfter, to, type Route } from "../route";
 import { type CheckInfo, type RequestDetails, type RequestInfo, type Snapshot } from "../types";
 import { MergeForm } from "./merge";
 
+const DONE: Record<string, string> = { comment: "said", approve: "approved", close: "closed it", reopen: "reopened it", merge: "merged it" };
+
 export function RequestsView({ route }: { route: Route }): JSX.Element {
   const [isNew, setNew] = useState(false);
   const chosen = Number(route.given.number ?? 0);
@@ -61,7 +63,7 @@ function RequestView({ number }: { number: number }): JSX.Element {
           <h3>Discussion</h3>
           {request.notes.length === 0 && <p class="note">Nobody said anything yet.</p>}
           <ol class="trail">{request.notes.map((one, at) => (
-            <li key={at}><b>{one.author}</b> {one.kind === "comment" ? "said" : one.kind} · <Time of={one.time} /><p dir="auto">{one.text}</p></li>))}</ol>
+            <li key={at}><b>{one.author}</b> {DONE[one.kind] ?? one.kind} · <Time of={one.time} /><p dir="auto">{one.text}</p></li>))}</ol>
           {request.state === "open" ? (
             <>
               <div class="bar"><Field label="Say something" value={said} onChange={setSaid} />

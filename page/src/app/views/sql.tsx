@@ -8,9 +8,11 @@ import { useBranches } from "../refs";
 import { type Route } from "../route";
 import { type SqlAnswer, type TableInfo } from "../types";
 import { isNumber, plural, text } from "../words";
+import { quoted } from "./edits";
 
 const WORDS = ["SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "JOIN", "LEFT JOIN", "INSERT INTO", "UPDATE", "DELETE FROM", "CREATE TABLE", "CREATE BRANCH", "VERSION AS OF", "count(*)", "sum(", "avg(", "EXPLAIN"];
 const MOST = 1000;
+const FIRST = "CREATE TABLE orders (id BIGINT PRIMARY KEY, city STRING)";
 
 export function SqlView({ route }: { route: Route }): JSX.Element {
   const branches = useBranches();
@@ -24,6 +26,7 @@ export function SqlView({ route }: { route: Route }): JSX.Element {
     return Promise.all(found.tables.slice(0, 40).map((table) => get<TableInfo>("/v1/table", { table, ref: branch }, signal)));
   }, ["branch"]);
   const names = [...new Set([...(tables.data ?? []).flatMap((table) => [table.name, ...table.columns.map((column) => column.name)]), ...branches.map((one) => one.name), ...WORDS])];
+  const example = tables.data?.[0] ? `SELECT * FROM ${/^\w+$/.test(tables.data[0].name) ? tables.data[0].name : quoted(tables.data[0].name)} LIMIT 10` : FIRST;
   const run = async (isPlan: boolean): Promise<void> => {
     setBusy(true);
     setError(null);
@@ -49,7 +52,7 @@ export function SqlView({ route }: { route: Route }): JSX.Element {
       {error && <Problem error={error} />}
       {plan && <pre aria-label="Plan">{plan}</pre>}
       {answer && <Answer of={answer} sql={sql} branch={branch} isChart={isChart} setChart={setChart} />}
-      {!answer && !error && !plan && <Nothing><p>Ask something: <code>SELECT * FROM {tables.data?.[0]?.name ?? "orders"} LIMIT 10</code></p></Nothing>}
+      {!answer && !error && !plan && <Nothing><p>{example === FIRST ? "Ask something; there is no table yet, so make one first:" : "Ask something:"} <button type="button" onClick={() => setSql(example)}><code>{example}</code></button></p></Nothing>}
     </section>
   );
 }

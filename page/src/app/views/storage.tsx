@@ -66,12 +66,29 @@ export function Jobs(): JSX.Element {
 function JobCard({ job }: { job: JobInfo }): JSX.Element {
   const [isAsked, setAsked] = useState(false), isGoing = job.state === "running" || job.state === "waiting";
   return (
-    <li><b>{job.kind}</b> <State of={job.state} /> {job.progress} {job.total !== null && <progress max={job.total} value={job.done ?? 0} aria-label={`${job.kind} progress`} />}
+    <li><b>{job.kind}</b> <State of={job.state} /> {isGoing && job.progress} {job.total !== null && <progress max={job.total} value={job.done ?? 0} aria-label={`${job.kind} progress`} />}
       {job.error && <p class="bad">{job.error.message}</p>}
-      {job.state === "done" && job.result !== null && job.result !== undefined && <details><summary>What it did</summary><pre>{JSON.stringify(job.result, null, 1)}</pre></details>}
+      {job.state === "done" && job.result !== null && job.result !== undefined && <details><summary>What it did</summary><Facts of={job.result} /></details>}
       {isGoing && (isAsked ? <p class="note" role="status">Asked to end; it does so where it next can.</p>
         : <Act words="Cancel" act={() => post(`/v1/jobs/${job.id}/cancel`)} onDone={() => setAsked(true)} />)}</li>
   );
+}
+
+/** What a job tells, a line for each thing; sizes with their units. */
+function Facts({ of }: { of: unknown }): JSX.Element {
+  if (typeof of !== "object" || of === null || Array.isArray(of)) return <pre>{JSON.stringify(of, null, 1)}</pre>;
+  return <dl class="facts">{Object.entries(of).map(([name, value]) => (
+    <><dt>{name.replace(/_bytes$/, "").replaceAll("_", " ")}</dt><dd dir="auto">{fact(name, value)}</dd></>))}</dl>;
+}
+
+function fact(name: string, value: unknown): string {
+  if (typeof value === "number") return name.endsWith("_bytes") ? bytes(value) : number(value);
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (Array.isArray(value) && value.length === 0) return "none";
+  if (typeof value !== "object" || value === null) return String(value ?? "none");
+  const parts = Object.entries(value);
+  return parts.every(([, part]) => part === null || typeof part !== "object")
+    ? parts.map(([part, said]) => Array.isArray(value) ? String(said) : `${part}: ${said}`).join(", ") : JSON.stringify(value);
 }
 
 interface Advice { number: number; action: string; reason: string; state: string; outcome: string; noticed_by: string; predicted_seconds: number; measured_seconds: number | null; price_bytes: number }
