@@ -17,14 +17,12 @@ export function DataView({ route }: { route: Route }): JSX.Element {
   const { ref = "main", table = "" } = route.given;
   const branches = useBranches(), isBranch = branches.some((branch) => branch.name === ref);
   const tables = useData(`tables ${ref}`, (signal) => get<{ snapshot: string; tables: string[] }>("/v1/tables", { ref }, signal), ["commit", "branch"]);
-  const syncs = useData("syncs", (signal) => get<{ syncs: SyncInfo[] }>("/v1/syncs", {}, signal), ["sync"]);
-  const maker = syncs.data?.syncs.find((sync) => sync.target === ref && sync.direction === "forward" && sync.state !== "detached");
   const [typed, setTyped] = useState(ref);
   const [edits, setEdits] = useState<Edit[]>([]);
   useEffect(() => { setTyped(ref); }, [ref]);
   return (
     <section class="page">
-      <Heading title="Data" note={maker ? `Made by the sync ${maker.name}: change its source, or detach it` : isBranch ? "Choose a row for its history, or to change it" : "As it was: nothing can be changed here"}>
+      <Heading title="Data" note={isBranch ? "Choose a row for its history, or to change it" : "As it was: nothing can be changed here"}>
         <form class="row" onSubmit={(event) => { event.preventDefault(); go("data", { ref: typed, table }); }}>
           <Field label="At branch, tag or snapshot" value={typed} onChange={setTyped} list="refs" />
           <button type="submit">Go</button>
@@ -37,7 +35,7 @@ export function DataView({ route }: { route: Route }): JSX.Element {
             <nav class="tabs" aria-label="Tables">{found.tables.map((name) => (
               <a key={name} href={to("data", { ref, table: name })} aria-current={name === (table || found.tables[0]) ? "page" : undefined} dir="auto">{name}</a>))}
             </nav>
-            <TableView key={`${ref} ${table || found.tables[0]}`} at={ref} table={table || found.tables[0]} isBranch={isBranch && !maker} edits={edits} setEdits={setEdits} />
+            <TableView key={`${ref} ${table || found.tables[0]}`} at={ref} table={table || found.tables[0]} isBranch={isBranch} edits={edits} setEdits={setEdits} />
           </>
         )}
       </Shown>
@@ -62,6 +60,11 @@ function TableView({ at, table, isBranch, edits, setEdits }: TableProps): JSX.El
     const answer = await post<SqlAnswer>("/v1/sql", { sql: said, ref });
     return { ...answer, snapshot: "", next: null };
   }, ["commit", "branch"]);
+  // Who writes the branch is asked once its rows are seen.
+  const isShown = rows.data !== null;
+  const syncs = useData(isShown ? "syncs" : "", async (signal) => isShown ? get<{ syncs: SyncInfo[] }>("/v1/syncs", {}, signal) : null, ["sync"]);
+  const maker = syncs.data?.syncs.find((sync) => sync.target === at && sync.direction === "forward" && sync.state !== "detached");
+  const canEdit = isBranch && !past && !maker && (syncs.data !== null || syncs.error !== null);
   const changes = useData(`changes ${past?.id ?? ""} ${table}`, async (signal) => {
     if (!past || !past.parents.length) return null;
     return get<Rows>("/v1/diff/rows", { before: `id:${past.parents[0]}`, after: `id:${past.id}`, table, limit: PAGE }, signal);
@@ -94,11 +97,12 @@ function TableView({ at, table, isBranch, edits, setEdits }: TableProps): JSX.El
           <div class="row">
             {pages.length > 1 && <button type="button" onClick={() => setPages(pages.slice(0, -1))}>Back</button>}
             {rows.data?.next && <button type="button" onClick={() => setPages([...pages, rows.data?.next ?? null])}>More rows</button>}
-            {isBranch && !past && info.data && <button type="button" onClick={() => setRow(emptyRow(info.data?.columns ?? []))}>New row</button>}
+            {canEdit && info.data && <button type="button" onClick={() => setRow(emptyRow(info.data?.columns ?? []))}>New row</button>}
           </div>
+          {maker && !past && <p class="note">Made by the sync <a href={to("syncs", { name: maker.name })} dir="auto">{maker.name}</a>: change {maker.sources.join(", ")}, or detach the sync.</p>}
           {past && changes.data && <p class="note">{plural(changes.data.rows.length, "row")} of {table} changed in <SnapshotLink id={past.id} />: {past.message || past.operation}, by {past.author}</p>}
         </div>
-        {row && info.data && <RowPanel key={JSON.stringify(row)} at={ref} info={info.data} row={row} canEdit={isBranch && !past} onClose={() => setRow(null)}
+        {row && info.data && <RowPanel key={JSON.stringify(row)} at={ref} info={info.data} row={row} canEdit={canEdit} onClose={() => setRow(null)}
           onEdit={(edit) => { setEdits([...edits.filter((one) => one.table !== table || !isSame(one.key, edit.key)), { ...edit, table, columns: info.data?.columns ?? [] }]); setRow(null); }} />}
       </div>
       {edits.length > 0 && <Edits branch={at} edits={edits} onChange={setEdits} />}
