@@ -104,10 +104,11 @@ interface RowTable {
   sort?: { column: string; isDown: boolean };
   onSort?: (column: string) => void;
   marked?: (row: Row, column: string) => boolean;
+  shown?: (row: Row, column: string) => JSX.Element | null;
 }
 
-/** Rows with their columns; a row can be chosen, and a column sorted by. */
-export function RowTable({ columns, rows, label, onRow, chosen, sort, onSort, marked }: RowTable): JSX.Element {
+/** Rows with their columns; a row can be chosen, and a column sorted by; `shown` is in place of a value, where it is not null. */
+export function RowTable({ columns, rows, label, onRow, chosen, sort, onSort, marked, shown }: RowTable): JSX.Element {
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={label}>
       <table class="rows">
@@ -123,7 +124,7 @@ export function RowTable({ columns, rows, label, onRow, chosen, sort, onSort, ma
             <td key={column.name} class={`${isNumber(column.type) ? "number" : ""} ${marked?.(row, column.name) ? "changed" : ""}`}>
               {place === 0 && onRow
                 ? <button type="button" class="plain" aria-label={`Look at ${text(row[column.name])}`} onClick={() => onRow(row)}><Cell value={row[column.name]} /></button>
-                : <Cell value={row[column.name]} />}
+                : shown?.(row, column.name) ?? <Cell value={row[column.name]} />}
             </td>))}</tr>))}
         </tbody>
       </table>

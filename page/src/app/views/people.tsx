@@ -3,9 +3,9 @@ import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, post, remove, type Row } from "../api";
 import { useData } from "../live";
-import { Act, Choice, Dialog, Field, Heading, Nothing, RowTable, Shown } from "../parts";
+import { Act, Choice, Dialog, Field, Heading, Nothing, RowTable, Shown, Time } from "../parts";
 import { type Me, type Rows } from "../types";
-import { text, when } from "../words";
+import { text } from "../words";
 
 const ROLES = ["reader", "writer", "maintainer", "owner"];
 
@@ -28,8 +28,9 @@ export function PeopleView(): JSX.Element {
 
 /** What was done, in the words of the trail; times as everywhere. */
 function Audit({ rows }: { rows: Row[] }): JSX.Element {
-  const told = rows.map((row) => ({ ...row, time: when(text(row.time)), action: text(row.action).replaceAll("_", " "), subject: row.subject || "—", details: row.details === "{}" ? "—" : row.details }));
-  return <RowTable columns={Object.keys(told[0]).map((name) => ({ name, type: "", nullable: true }))} rows={told} label="Audit trail" />;
+  const told = rows.map((row) => ({ ...row, action: text(row.action).replaceAll("_", " "), subject: row.subject || "—", details: row.details === "{}" ? "—" : row.details }));
+  return <RowTable columns={Object.keys(told[0]).map((name) => ({ name, type: "", nullable: true }))} rows={told} label="Audit trail"
+    shown={(row, column) => column === "time" ? <Time of={text(row.time)} /> : null} />;
 }
 
 interface Question { title: string; action: string; act: () => Promise<unknown> }

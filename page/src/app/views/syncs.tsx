@@ -8,7 +8,7 @@ import { to, type Route } from "../route";
 import { actionsOf, SyncDialog, wordsOf, type SyncAction } from "../sync_actions";
 import { type SyncDetails, type SyncInfo } from "../types";
 import { useUser } from "../user";
-import { duration, plural, text, when } from "../words";
+import { duration, plural, text } from "../words";
 import { Versions } from "./versions";
 
 const WHENS = ["immediate", "deferred", "on demand", "every 10 minutes", "lag 10 minutes", "downstream"];
@@ -80,8 +80,9 @@ function SyncView({ name }: { name: string }): JSX.Element {
 /** Its own runs; what an immediate sync does is part of its source's transactions. */
 function Runs({ of }: { of: SyncDetails }): JSX.Element {
   if (!of.runs.length) return <p class="note">{of.when === "immediate" ? "None of its own: it runs inside each transaction of its source." : "None yet."}</p>;
-  const rows = of.runs.map(({ time, seconds, ...rest }) => ({ time: when(text(time)), took: duration(seconds === null ? null : Number(seconds)), ...rest }));
-  return <RowTable label="Runs" columns={Object.keys(rows[0]).map((name) => ({ name, type: "", nullable: true }))} rows={rows} />;
+  const rows = of.runs.map(({ time, seconds, ...rest }) => ({ time, took: duration(seconds === null ? null : Number(seconds)), ...rest }));
+  return <RowTable label="Runs" columns={Object.keys(rows[0]).map((name) => ({ name, type: "", nullable: true }))} rows={rows}
+    shown={(row, column) => column === "time" ? <Time of={text(row.time)} /> : null} />;
 }
 
 function Entry({ of }: { of: Row }): JSX.Element {
