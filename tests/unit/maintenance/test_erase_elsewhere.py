@@ -118,3 +118,27 @@ def test_a_row_of_a_table_that_was_dropped(db: Database) -> None:
     people = [rows for (_, name), rows in contents(db).items() if name == "people"]
     assert [[row["id"] for row in rows] for rows in people if rows] == [[2]]
     assert db.check(deep=True).problems == []
+
+
+def test_versions_of_a_view_upon_one_that_is_computed_anew(db: Database) -> None:
+    """What the query made of sources without the row stays, whatever is below it."""
+    main = db.branch("main")
+    main.insert("people", [{"id": 3, "name": "Cy"}])
+    main.derive("total", "SELECT count(*) AS n FROM people", when="on demand")
+    main.delete("people", [2])
+    told = db.erase("people", [3], reason="asked", aggregates="recompute")
+    assert told.kept == ()
+    found = [rows for (_, name), rows in contents(db).items() if name == "total"]
+    assert found == [[{"n": 1}], [{"n": 2}]]
+    assert db.check(deep=True).problems == []
+
+
+def test_a_version_of_a_view_that_is_right_in_one_snapshot_only(db: Database) -> None:
+    """The newest has its rows, and the report names the view."""
+    main = db.branch("main")
+    main.derive("cities", "SELECT DISTINCT city FROM people WHERE city > ''", when="on demand")
+    main.insert("people", [{"id": 3, "name": "Cy", "city": "Oslo"}])
+    told = db.erase("people", [1], reason="asked", aggregates="recompute")
+    assert told.kept == ("view cities: versions of it cannot be computed anew",)
+    assert db.branch("cities").table("cities").to_arrow().to_pylist() == [{"city": "Oslo"}]
+    assert db.check(deep=True).problems == []
