@@ -61,10 +61,10 @@ def test_what_took_the_place_of_a_record_is_backed_up(tmp_path: Path) -> None:
     with livingdb.create(tmp_path / "shop.ldb", engine="embedded") as db:
         main = db.branch("main")
         main.create_table("people", {"id": "bigint", "name": "string"}, key="id")
-        for number in range(3):
-            main.insert("people", [{"id": number, "name": "zebra-canary" if number else "Bo"}])
+        for number in range(30):  # so many that the next backup only adds to this one
+            main.insert("people", [{"id": number, "name": "Bo" if number < 29 else "zebra-canary"}])
         db.backup(place)
-        db.erase("people", [1, 2], reason="asked")
+        db.erase("people", [29], reason="asked")
         db.backup(place)
         expected = state_of(db)
     with livingdb.restore(place, tmp_path / "copy", engine="embedded") as copy:
