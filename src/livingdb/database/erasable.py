@@ -81,29 +81,32 @@ def _followed(syncs: ActiveSyncs, branch: BranchId) -> tuple[SyncRow, tuple[Bran
 
 
 def _check_alone(graph: Graph, branch: BranchRow, found: Sequence[LocatedRow]) -> None:
-    """`RuleViolation` if the rows are one with others on a branch that is in step with theirs.
+    """`RuleViolation` if the rows are one with others on a branch that a sync joins with theirs.
 
-    What would be erased there takes those others with it.
+    What would be erased there takes those others with it, or leaves a pair that is not in step,
+    from which a sync that was detached would go on.
     """
-    step = _branches_in_step(graph.syncs(branch.epoch), branch.id)
+    joined = _joined_branches(graph.catalog.syncs.all(), branch.id)
     for item in found:
         other = graph.branches.find(item.name) if item.kind == "branch" else None
-        if other is None or other.id not in step or is_hidden(other.name):
+        if other is None or other.id not in joined or is_hidden(other.name):
             continue
         if item.known.is_whole:
             raise RuleViolation(
                 f"rows of the branch {branch.name!r} are one with rows of other tables in the "
-                f"table {item.known.table!r} of {other.name!r}, which is in step: erase them "
-                "there, with all that belongs to them, or detach the sync first"
+                f"table {item.known.table!r} of {other.name!r}, which a sync joins with it: erase "
+                "them there, with all that belongs to them"
             )
 
 
-def _branches_in_step(syncs: ActiveSyncs, branch: BranchId) -> set[BranchId]:
-    """The branches that changes of one are carried to, or that its changes come from."""
+def _joined_branches(syncs: Sequence[SyncRow], branch: BranchId) -> set[BranchId]:
+    """The branches that syncs of schema changes join with one, whatever became of these."""
     found, waiting = {branch}, [branch]
     while waiting:
-        for sync in syncs.schema_syncs_of(waiting.pop()):
-            ends = {*sync.sources, sync.target} - found
-            found |= ends
-            waiting += ends
+        here = waiting.pop()
+        for sync in syncs:
+            ends = {*sync.sources, sync.target}
+            if sync.kind == "schema_change" and here in ends:
+                waiting += ends - found
+                found |= ends
     return found

@@ -67,7 +67,8 @@ def test_a_row_of_a_clone_that_was_detached(db: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sync", "is_join"), [("both", False), ("reverse", False), ("both", True), ("forward", True)]
+    ("sync", "is_join"),
+    [("both", False), ("detached", False), ("reverse", False), ("forward", True)],
 )
 def test_a_part_of_a_row_that_is_one_on_a_branch_in_step(
     db: Database, sync: str, is_join: bool
@@ -78,13 +79,15 @@ def test_a_part_of_a_row_that_is_one_on_a_branch_in_step(
     change: SchemaChange = JoinTables("people", "pets", "owners")
     if not is_join:
         change = Decompose("people", {"named": ["name"], "placed": ["city"]})
-    main.evolve(change, to="next", sync=sync)
+    main.evolve(change, to="next", sync="both" if sync == "detached" else sync)
+    if sync == "detached":
+        db.sync("next").detach(reason="looked at")
     part, whole = ("named", "next"), ("people", "main")
     if is_join:
         part, whole = ("people", "main"), ("owners", "next")
     before = contents(db)
     for dry_run in (True, False):
-        with pytest.raises(livingdb.RuleViolation, match=f"of '{whole[1]}', which is in step"):
+        with pytest.raises(livingdb.RuleViolation, match=f"of '{whole[1]}', which a sync joins"):
             db.erase(part[0], [1], reason="asked", branch=part[1], dry_run=dry_run)
     assert contents(db) == before
     db.erase(whole[0], [1], reason="asked", branch=whole[1])
@@ -92,6 +95,8 @@ def test_a_part_of_a_row_that_is_one_on_a_branch_in_step(
     for (place, name), rows in before.items():
         kept = [row for row in rows if row["id"] != 1]
         assert after[place, name] == (rows if not is_join and name == "pets" else kept)
+    if sync == "detached":
+        db.sync("next").reattach()
     assert db.check(deep=True).problems == []
 
 
