@@ -147,3 +147,15 @@ def test_a_version_of_a_view_that_is_right_in_one_snapshot_only(db: Database) ->
     assert told.kept == ("view cities: versions of it cannot be computed anew",)
     assert db.branch("cities").table("cities").to_arrow().to_pylist() == [{"city": "Oslo"}]
     assert db.check(deep=True).problems == []
+
+
+def test_a_view_that_goes_on_has_what_its_query_gives(db: Database) -> None:
+    """Also the row that was erased there, and not where it comes from."""
+    main = db.branch("main")
+    view = main.derive("cities", CITIES, when="on demand", key="city")
+    expected = view.table("cities").to_arrow()
+    db.sync("cities").detach(reason="looked at")
+    db.erase("cities", ["Oslo"], reason="asked", branch="cities")
+    db.sync("cities").reattach()
+    assert view.table("cities").to_arrow() == expected
+    assert db.check(deep=True).problems == []
