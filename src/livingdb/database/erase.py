@@ -318,7 +318,7 @@ class _Erasing:
 def _erased_rows(graph: Graph, found: Sequence[LocatedRow]) -> list[ErasedRows]:
     """The rows by the tables that they are in and the columns that tell them."""
     lines = HistoryLines(graph)
-    masked = [item.head for item in found if item.kind == "masked clone"]
+    masked = [item.head for item in found if _has_masked_key(lines, item)]
     parts: dict[tuple[str, tuple[str, ...], str], list[tuple[LocatedRow, pa.Table]]] = {}
     for item in found:
         schema = lines.schema(item.head, item.known.table)
@@ -328,7 +328,7 @@ def _erased_rows(graph: Graph, found: Sequence[LocatedRow]) -> list[ErasedRows]:
         row = pa.Table.from_pylist([dict(item.key)], schema=fields)
         identity = _identity(graph, lines, item)
         ids = tuple(column.id for column in schema.key_columns)
-        kind = item.kind if item.kind in ("view", "masked clone") else ""
+        kind = item.kind if item.kind == "view" or _has_masked_key(lines, item) else ""
         parts.setdefault((identity, ids, kind), []).append((item, row))
     return [
         ErasedRows(
@@ -342,6 +342,12 @@ def _erased_rows(graph: Graph, found: Sequence[LocatedRow]) -> list[ErasedRows]:
         )
         for (identity, ids, kind), items in parts.items()
     ]
+
+
+def _has_masked_key(lines: HistoryLines, item: LocatedRow) -> bool:
+    """Whether the key of a row is another one elsewhere."""
+    schema = lines.schema(item.head, item.known.table)
+    return schema is not None and not item.known.masked.isdisjoint(schema.key)
 
 
 def _distinct(rows: Sequence[pa.Table]) -> pa.Table:

@@ -9,7 +9,14 @@ import pytest
 
 import livingdb
 from livingdb import Database
-from livingdb.evolution import Decompose, DropTable, JoinTables, RenameColumn, SchemaChange
+from livingdb.evolution import (
+    Decompose,
+    DropTable,
+    JoinTables,
+    MaskColumn,
+    RenameColumn,
+    SchemaChange,
+)
 
 CITIES = "SELECT city, count(*) AS n FROM people GROUP BY city"
 
@@ -158,4 +165,17 @@ def test_a_view_that_goes_on_has_what_its_query_gives(db: Database) -> None:
     db.erase("cities", ["Oslo"], reason="asked", branch="cities")
     db.sync("cities").reattach()
     assert view.table("cities").to_arrow() == expected
+    assert db.check(deep=True).problems == []
+
+
+def test_a_row_of_a_clone_that_masks_another_column(db: Database) -> None:
+    """Its key is that of the source, where the table was dropped since."""
+    main = db.branch("main")
+    main.clone("copy", transform=[MaskColumn("people", "name", "null")], sync="forward")
+    main.evolve(DropTable("people"))
+    before = contents(db)
+    db.erase("people", [1], reason="asked", branch="copy")
+    assert contents(db) == {
+        place: [row for row in rows if row["id"] != 1] for place, rows in before.items()
+    }
     assert db.check(deep=True).problems == []
