@@ -11,6 +11,7 @@ from livingdb.derivation.query_evaluator import QUERY
 from livingdb.errors import RuleViolation
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
+from livingdb.maintenance.reach import recipe_inputs
 from livingdb.tables import ingest
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Derived
@@ -43,14 +44,22 @@ def _check_stored(
     graph: Graph, branch: BranchRow, table: str, version: Version, keys: object
 ) -> None:
     """`RuleViolation` if the rows are computed of others whenever they are read."""
-    recipe = graph.versions.origin_recipe(version)
-    if not isinstance(recipe, Derived) or recipe.kind != QUERY:
+    if not _is_computed(graph, version):
         return
     if _has_rows(graph, graph.versions.require(version.origin), keys):
         raise RuleViolation(
             f"rows of {table!r} on the branch {branch.name!r} are not stored: they are computed of "
             "others when they are read; erase those, or drop the view"
         )
+
+
+def _is_computed(graph: Graph, version: Version) -> bool:
+    """Whether it is the answer of a query that is not stored, maybe under other schemas."""
+    recipe = graph.versions.origin_recipe(version)
+    if not isinstance(recipe, Derived):
+        return False
+    read = (graph.versions.require(address) for address in recipe_inputs(recipe))
+    return recipe.kind == QUERY or any(_is_computed(graph, one) for one in read)
 
 
 def _check_followed(

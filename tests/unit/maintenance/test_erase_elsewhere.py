@@ -179,3 +179,11 @@ def test_a_row_of_a_clone_that_masks_another_column(db: Database) -> None:
         place: [row for row in rows if row["id"] != 1] for place, rows in before.items()
     }
     assert db.check(deep=True).problems == []
+
+
+def test_rows_of_a_view_that_is_not_stored_under_another_schema(db: Database) -> None:
+    """They are computed when they are read there, too, and would show again."""
+    view = db.branch("main").derive("cities", CITIES, materialize="none", key="city")
+    view.evolve(RenameColumn("cities", "n", "people"), to="kept")
+    with pytest.raises(livingdb.RuleViolation, match="computed of others"):
+        db.erase("cities", ["Oslo"], reason="asked", branch="kept")
