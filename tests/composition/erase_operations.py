@@ -64,7 +64,9 @@ class Erase(Step):
         except (InvalidData, RuleViolation, Unsupported):
             return
         assert not any("did not follow" in line for line in report.kept), report
-        model.erased = Erased(table.id, table.key, self.key, tuple(report.kept))
+        own = model.incoming(self.branch)  # a view that lost a row is not what its query gives
+        kept = (*report.kept, *(() if own is None or own.kind != "view" else (own.target,)))
+        model.erased = Erased(table.id, table.key, self.key, kept)
 
     def apply(self, model: Model) -> Outcome:
         every, erased = set(model.branches), model.erased

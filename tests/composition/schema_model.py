@@ -1264,8 +1264,10 @@ class AddUnique(Change):
         column = table.named(self.name)
         if column.id in table.key or column.id in {unique for _, unique in table.uniques}:
             raise ValueError("unique already")
-        if not table.key or self.called in {name for name, _ in table.uniques}:
-            raise ValueError("rows that nobody can name, or taken")
+        if self.called in {name for name, _ in table.uniques}:
+            raise ValueError("taken")
+        if not table.key:  # which of two rows is hidden follows from keys that nobody sees
+            raise Unknown("rows that nobody can name")
         kept = self.shown(table)
         if len(kept) < len(table.rows) and not self.HIDES:
             raise ValueError("broken")

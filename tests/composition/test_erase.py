@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 from tests.composition.erase_operations import Erase
-from tests.composition.graph_operations import Merge
+from tests.composition.graph_operations import Merge, Reset
 from tests.composition.known import KNOWN
 from tests.composition.lookup_model import AddLookedUp, DropLookedUp
 from tests.composition.machine import Failure, Program, World, run
 from tests.composition.operations import drawn
-from tests.composition.schema_model import SplitTable
-from tests.composition.schema_operations import Evolve
-from tests.composition.view_operations import Detach
+from tests.composition.queries import Query
+from tests.composition.row_operations import Write
+from tests.composition.schema_model import Decompose, JoinTables, SetDefault, SplitTable
+from tests.composition.schema_operations import Evolve, Retire, TransformClone
+from tests.composition.view_operations import Derive, Detach, Propagate
 
 import livingdb
 from livingdb.errors import InvalidData, RuleViolation, Unsupported
@@ -115,6 +117,58 @@ def test_beside_a_merge_that_took_back_changes() -> None:
                 Detach("short"),
                 Merge("main", "short", "theirs"),
                 Erase("named", "items", (1,)),
+            ]
+        )
+    )
+
+
+def test_on_a_clone_whose_source_was_reset() -> None:
+    """The row is in what no branch leads to any more, on a branch that was retired, too."""
+    cut = Decompose("orders", (("one", ("city", "amount")), ("two", ("note",))))
+    row = (("amount", 2), ("city", "a"), ("id", 10), ("note", "b"))
+    run(
+        Program(
+            [
+                Write("main", (("delete", "returns", ((1,),)),)),
+                TransformClone("main", "copy", (cut,), "deferred"),
+                Evolve("main", (SetDefault("returns", "amount", 7),), "to", "next", "both"),
+                Write("next", (("upsert", "returns", (row,)),)),
+                Propagate(),
+                Retire("next"),
+                Reset("main", 2),
+                Evolve("main", (JoinTables("orders", "items", "all"),), "here", "", "none"),
+                Erase("copy", "returns", (10,)),
+            ]
+        )
+    )
+
+
+def test_of_a_part_and_a_reset() -> None:
+    """Both sides of a table that is cut both ways are in step wherever a reset leads."""
+    cut = Decompose("orders", (("one", ("city",)), ("two", ("amount", "note"))))
+    row = (("city", "a"), ("id", 11), ("note", None))
+    run(
+        Program(
+            [
+                Evolve("main", (cut,), "to", "next", "both"),
+                Erase("next", "one", (1,)),
+                Erase("main", "orders", (2,)),
+                Write("main", (("insert", "orders", (row,)),)),
+                Reset("main", 2),
+            ]
+        )
+    )
+
+
+def test_beside_a_view_that_showed_the_same_twice() -> None:
+    """Its versions of before and after are one, and only one of them can be right."""
+    cities = Query("distinct", ("returns",), (("g", "city"),))
+    run(
+        Program(
+            [
+                Derive("main", "cities", cities, "deferred", "full", 2),
+                Write("main", (("insert", "returns", ((("city", "b"), ("id", 8)),)),)),
+                Erase("main", "returns", (1,)),
             ]
         )
     )

@@ -2,8 +2,8 @@
 
 Rows leave with their digests and come back with them, so that what was damaged on the way is
 found as anywhere else.  A row is told from others by its *mark*: its digest, or the address of a
-chunk of the journal.  What only the running processes know of is left out: who reads, and files
-that are to go.
+chunk of the journal, or the digest of a redaction, which lies under the address of what it took the
+place of.  What only the running processes know of is left out: who reads, and files that are to go.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from livingdb.catalog.migrations import SCHEMA_FACT, create_schema
 from livingdb.catalog.sealed_rows import DIGEST, sealed_tables
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.chunks.address import Address
+from livingdb.chunks.chunk_format import stored_redaction
 from livingdb.chunks.store import StoredChunk
 
 __all__ = ["TABLES", "Row", "fill_catalog", "last_numbers", "mark_of", "rows_of"]
@@ -43,7 +44,10 @@ _EVERY_ROW = {
 
 def mark_of(table: Table, row: Row) -> bytes:
     """What tells a row from all others that its table has or had."""
-    return bytes(row[-1] if DIGEST in table.c else row[0])
+    if DIGEST in table.c:
+        return bytes(row[-1])
+    address, data = row
+    return bytes(stored_redaction(data) or address)
 
 
 def rows_of(

@@ -54,6 +54,7 @@ __all__ = [
     "redaction_header",
     "start_of_header",
     "stored_against",
+    "stored_redaction",
 ]
 
 MAGIC = b"LDC1"
@@ -131,6 +132,11 @@ def redaction_digest(header: bytes) -> Address | None:
     if not header.startswith(REDACTION_MAGIC):
         return None
     return Address(header[_DIGEST_AT:_REDACTED_AT])
+
+
+def stored_redaction(buffer: Buffer) -> Address | None:
+    """The same of a stored chunk, from its first bytes alone: only records are redacted."""
+    return redaction_digest(bytes(buffer[_LENGTH.size : _LENGTH.size + _REDACTED_AT]))
 
 
 def header_address(header: bytes) -> Address:

@@ -165,7 +165,8 @@ def _reactivate_view(
     rebind_to_heads(graph, view, then)
     if not guarded and made.sequence != head.sequence:
         _check_discarded_rows(pipeline, sync, made, head, on_conflict, engine)
-    full = made.sequence != head.sequence
+    # Rows that were erased here have gone from what it was, too, so that nothing tells of them.
+    full = made.sequence != head.sequence or (not guarded and bool(graph.store.redacted))
     defines = not is_defined_by(graph, view, made)  # somebody reset it to before its definition
     try:
         outcome = refresh(pipeline, sync, by, engine, full=full, guarded=guarded, defines=defines)

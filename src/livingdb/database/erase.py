@@ -19,7 +19,7 @@ from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.chunks.address import Address
 from livingdb.commit.sync_order import rank_syncs
 from livingdb.database.derive import derived_sync
-from livingdb.derivation.query_evaluator import QUERY
+from livingdb.database.erasable import check_erasable
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import InvalidData, LivingDBError, ReadOnlyBranch, RuleViolation
 from livingdb.graph.graph import Graph
@@ -35,7 +35,6 @@ from livingdb.maintenance.erasure.recompute_views import (
 )
 from livingdb.maintenance.erasure.report import ErasureReport, OutsideCopy
 from livingdb.tables import ingest
-from livingdb.tables.recipe import Derived
 from livingdb.tracing.whereabouts.located_row import HistoryLines, LocatedRow
 from livingdb.tracing.whereabouts.search import every_located_row
 
@@ -109,8 +108,10 @@ class _Erasing:
         return list(zip(*columns, strict=True))
 
     def run(self, dry_run: bool) -> ErasureReport:
-        self._check_stored()
         found = self._locate()
+        own = [item for item in found if _is_own(item)]
+        branch = self._graph.branch(self._branch)
+        check_erasable(self._graph, branch, self._table, self._keys, own)
         rows = _erased_rows(self._graph, found)
         if dry_run:
             told = plan_history(self._graph, self._erasure(rows, found))
@@ -122,21 +123,6 @@ class _Erasing:
         self._make_anew(told)
         report = self._report(found, told, False)
         return replace(report, kept=(*report.kept, *self._mend_syncs()))
-
-    def _check_stored(self) -> None:
-        """`RuleViolation` if the rows are computed of others whenever they are read."""
-        graph = self._graph
-        head = graph.snapshots.at(graph.branch(self._branch).head)
-        version = graph.version(head, self._table)
-        recipe = graph.versions.origin_recipe(version)
-        if not isinstance(recipe, Derived) or recipe.kind != QUERY:
-            return
-        rows = graph.versions.rows(graph.versions.require(version.origin))
-        if rows.contains(ingest.deletes(rows.schema, rows.forest.shape, self._keys).keys).any():
-            raise RuleViolation(
-                f"rows of {self._table!r} on the branch {self._branch!r} are not stored: they are "
-                "computed of others when they are read; erase those, or drop the view"
-            )
 
     def _locate(self) -> list[LocatedRow]:
         graph = self._graph
@@ -332,7 +318,7 @@ class _Erasing:
 def _erased_rows(graph: Graph, found: Sequence[LocatedRow]) -> list[ErasedRows]:
     """The rows by the tables that they are in and the columns that tell them."""
     lines = HistoryLines(graph)
-    masked = [item.head for item in found if item.kind == "masked clone"]
+    masked = [item.head for item in found if _has_masked_key(lines, item)]
     parts: dict[tuple[str, tuple[str, ...], str], list[tuple[LocatedRow, pa.Table]]] = {}
     for item in found:
         schema = lines.schema(item.head, item.known.table)
@@ -342,7 +328,7 @@ def _erased_rows(graph: Graph, found: Sequence[LocatedRow]) -> list[ErasedRows]:
         row = pa.Table.from_pylist([dict(item.key)], schema=fields)
         identity = _identity(graph, lines, item)
         ids = tuple(column.id for column in schema.key_columns)
-        kind = item.kind if item.kind in ("view", "masked clone") else ""
+        kind = item.kind if item.kind == "view" or _has_masked_key(lines, item) else ""
         parts.setdefault((identity, ids, kind), []).append((item, row))
     return [
         ErasedRows(
@@ -356,6 +342,12 @@ def _erased_rows(graph: Graph, found: Sequence[LocatedRow]) -> list[ErasedRows]:
         )
         for (identity, ids, kind), items in parts.items()
     ]
+
+
+def _has_masked_key(lines: HistoryLines, item: LocatedRow) -> bool:
+    """Whether the key of a row is another one elsewhere."""
+    schema = lines.schema(item.head, item.known.table)
+    return schema is not None and not item.known.masked.isdisjoint(schema.key)
 
 
 def _distinct(rows: Sequence[pa.Table]) -> pa.Table:

@@ -172,8 +172,8 @@ class _Plan:
         kept = sorted({w for a, w in self.erasure.heads.items() if a in self.found.held})
         if kept:
             raise RuleViolation(
-                f"the rows were deleted, and are still there: {'; '.join(kept)}; there they follow "
-                "from other rows, too: erase those first"
+                "nothing is erased: the rows are deleted where they can be written, and still are "
+                f"in {'; '.join(kept)}; there they follow from other rows, too: erase those first"
             )
 
     @property

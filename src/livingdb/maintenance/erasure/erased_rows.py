@@ -53,24 +53,43 @@ class ErasedRows:
         if names is None or set(names) != set(schema.key):
             return None
         given = dict(zip(names, self.values.columns, strict=True))
-        arrays = [fitting(flat(given[column.name]), column.type) for column in schema.key_columns]
-        valid = np.ones(self.values.num_rows, bool)
-        for array, column in zip(arrays, schema.key_columns, strict=True):
+        columns = schema.key_columns
+        rows = _fitted([given[column.name] for column in columns], [c.type for c in columns])
+        for place, column in enumerate(columns):
             if not column.nullable:
-                valid &= as_mask(array.is_valid())
-        kept = [array.filter(pa.array(valid)) for array in arrays]
-        return np.unique(schema.key_codec.encode(kept))
+                rows = rows.filter(rows.column(place).is_valid())
+        return np.unique(schema.key_codec.encode([flat(values) for values in rows.columns]))
 
     def matches(self, columns: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
         """Which rows are among them, by their columns in the order of `columns`."""
-        names = [str(place) for place in range(len(columns))]
-        given = zip(self.values.columns, columns, strict=True)
-        wanted = pa.table([fitting(flat(held), array.type) for held, array in given], names)
+        wanted = _fitted(self.values.columns, [array.type for array in columns])
+        names, count = wanted.column_names, len(wanted)
+        both = [
+            _codes(pa.concat_arrays([flat(values), array]))
+            for values, array in zip(wanted.columns, columns, strict=True)
+        ]
         rows = pa.array(np.arange(len(columns[0])))
-        held = pa.table([*columns, rows], [*names, "row"]).join(wanted, names, None, "left semi")
+        held = pa.table([*(codes[count:] for codes in both), rows], [*names, "row"])
+        wanted = pa.table([codes[:count] for codes in both], names)
         found = np.zeros(len(rows), bool)
-        found[held.column("row").to_numpy()] = True
+        found[held.join(wanted, names, None, "left semi").column("row").to_numpy()] = True
         return found
+
+
+def _fitted(columns: Sequence[pa.ChunkedArray], types: Sequence[pa.DataType]) -> pa.Table:
+    """Rows in other types, without those that have no values in them."""
+    given = [flat(column) for column in columns]
+    arrays = [fitting(array, kind) for array, kind in zip(given, types, strict=True)]
+    rows = pa.table(arrays, [str(place) for place in range(len(arrays))])
+    fits = np.ones(len(rows), bool)
+    for one, other in zip(given, arrays, strict=True):
+        fits &= as_mask(one.is_null()) == as_mask(other.is_null())
+    return rows.filter(pa.array(fits))
+
+
+def _codes(array: pa.Array) -> pa.Array:
+    """A number for each value, the same for the same, so that nulls are alike as well."""
+    return array.dictionary_encode("encode").indices
 
 
 def rows_of_definition(every: Sequence[ErasedRows], definition: Definition) -> list[ErasedRows]:

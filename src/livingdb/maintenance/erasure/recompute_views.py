@@ -125,16 +125,35 @@ class RecomputedViews:
         for item in chosen:
             by_view.setdefault(id(item[0]), []).append(item)
         for items in by_view.values():
-            wanted: Roots = {}
-            for each, row, before in items:
-                after = self._roots(each, row, self.sink)
-                wanted |= {a: r for a, r in after.items() if before.get(a, r) != r}
+            decided = self._decided(items)
+            wanted = {address: root for address, root in decided.items() if root is not None}
             origins = {versions[address].origin for address in wanted}
             for origin in origins:
                 line = [v for v in versions.values() if v.origin == origin]
                 line.sort(key=lambda version: version.depth)
-                _Line(self.graph, line, wanted, roots, self.sink, found).redact()
+                _Line(self.graph, line, wanted, decided, roots, self.sink, found).redact()
             yield items[0][0]
+
+    def _decided(
+        self, items: Sequence[tuple[ReadingView, SnapshotRow, Roots]]
+    ) -> dict[Address, Address | None]:
+        """What becomes of all versions that a query made: other trees, or None: what they are.
+
+        Snapshots in which it gave the same rows have one version.  Where it gives others in one of
+        them now, the newest has what is right, as the head is to, and the view is told of.
+        """
+        view = items[0][0].view
+        by_snapshot = {row.sequence: (each, before) for each, row, before in items}
+        decided: dict[Address, Address | None] = {}
+        for row in self._snapshots(view):
+            made: dict[Address, Address | None] = dict.fromkeys(self.graph.tables(row).values())
+            if row.sequence in by_snapshot:
+                each, before = by_snapshot[row.sequence]
+                after = self._roots(each, row, self.sink)
+                made |= {a: r for a, r in after.items() if before.get(a, r) != r}
+            if any(decided.setdefault(address, root) != root for address, root in made.items()):
+                self.unknown.add(view.name)
+        return decided
 
     def _snapshots(self, view: View) -> Iterator[SnapshotRow]:
         """The snapshots that a view was made in, newest first."""
@@ -222,13 +241,18 @@ def _tree(forest: Forest, definition: Definition, rows: pa.Table, sink: Sink) ->
 
 
 class _Line:
-    """The versions that come from one by changes, of which some are to have other rows."""
+    """The versions that come from one by changes, of which some are to have other rows.
+
+    Others that a query `made` have the rows they had; what people wrote upon one is written upon
+    what that is to be.
+    """
 
     def __init__(
         self,
         graph: Graph,
         versions: Sequence[Version],
         wanted: Mapping[Address, Address],
+        made: Collection[Address],
         roots: Mapping[Address, Tree],
         sink: Sink,
         found: RedactedVersions,
@@ -236,6 +260,7 @@ class _Line:
         self._versions = graph.versions
         self._line = versions
         self._wanted = wanted
+        self._by_query = made
         self._roots = roots
         self._sink = sink
         self._found = found
@@ -275,8 +300,7 @@ class _Line:
         self._changed[address] = version.changed
         root = self._wanted.get(address)
         if root is None:
-            rows = self._versions.rows(version)
-            root = self._versions.root_of(rows, self._forest, self._sink)
+            root = self._root_as_it_was(version)
         self._made[address] = root
         if address in self._wanted or address not in self._roots:
             self._others.add(address)
@@ -288,6 +312,8 @@ class _Line:
     def _change(self, version: Version, recipe: Change) -> None:
         before = self._made[recipe.base]
         root = self._wanted.get(version.address)
+        if root is None and recipe.base in self._others and version.address in self._by_query:
+            root = self._root_as_it_was(version)
         if root is None:
             changes = self._versions.merged_line([version])
             root = self._forest.edit(before, changes, self._sink)
@@ -301,6 +327,9 @@ class _Line:
             self._found.versions[version.address] = replace(
                 said, changed=self._changed[version.address]
             )
+
+    def _root_as_it_was(self, version: Version) -> Address:
+        return self._versions.root_of(self._versions.rows(version), self._forest, self._sink)
 
     def _difference(self, recipe: Change, before: Address, after: Address) -> Change:
         """The change that makes one tree of another."""

@@ -45,9 +45,9 @@ class DerivedRowSearch:
         """Whether rows count that a view holds and does not show: those set aside."""
 
     @property
-    def targets(self) -> set[BranchId]:
-        """The branches of derived objects."""
-        return {sync.target for sync, _ in self._views}
+    def kinds(self) -> dict[BranchId, str]:
+        """The branches of derived objects, and what those are."""
+        return {sync.target: _kind(view) for sync, view in self._views}
 
     @cached_property
     def _views(self) -> list[tuple[SyncRow, View]]:
@@ -81,7 +81,7 @@ class DerivedRowSearch:
         name: str,
         head: SnapshotRow,
     ) -> Iterator[LocatedRow]:
-        kind = _KINDS.get(view.what, "view")
+        kind = _kind(view)
         if view.what == "clone":
             source = self._source(head, branch)
             if source is not None:
@@ -160,6 +160,10 @@ class DerivedRowSearch:
             if schema is not None:
                 found[plain] = schema
         return found
+
+
+def _kind(view: View) -> str:
+    return _KINDS.get(view.what, "view")
 
 
 def _distinct_rows(found: Sequence[LocatedRow]) -> list[LocatedRow]:

@@ -11,8 +11,10 @@ import pyarrow as pa
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.errors import MaskKeyMissing
-from livingdb.evolution.changes.join_tables import JoinReferencesLens
+from livingdb.evolution.changes.decompose import DecomposeLens
+from livingdb.evolution.changes.join_tables import JoinKeysLens, JoinReferencesLens
 from livingdb.evolution.changes.mask_column import MaskedKeyLens, MaskLens
+from livingdb.evolution.changes.revert_change import InverseLens
 from livingdb.evolution.changes.tables import TableLens
 from livingdb.evolution.changes.union_tables import OriginUnionLens
 from livingdb.evolution.lenses.computed_lens import ComputedLens
@@ -43,8 +45,9 @@ class KnownRow:
     """A row in a table: what is known of its values, with its key, and what is masked.
 
     Without values it is in rows of the table that nobody can name.  One that `is_shared` is told by
-    the row that was looked for, and by others as well; one that `is_locked` is under a masked key
-    that nobody here can tell.
+    the row that was looked for, and by others as well; one that `is_whole` holds others as well,
+    with its key in other tables; one that `is_locked` is under a masked key that nobody here can
+    tell.
     """
 
     table: str
@@ -52,6 +55,7 @@ class KnownRow:
     masked: frozenset[str] = field(default_factory=frozenset)
     is_shared: bool = False
     is_locked: bool = False
+    is_whole: bool = False
 
     def key(self, schema: TableSchema) -> dict[str, Any] | None:
         """Its key in a table of this schema, if that is known."""
@@ -165,7 +169,17 @@ def _through_lens(lens: Lens, row: KnownRow, is_right: bool) -> Iterator[KnownRo
         yield from _to_parts(lens.lookups, row) if apart else _to_joined(lens.lookups, row)
     else:
         for name, definition in theirs.items():
-            yield from _by_column_names(lens, row, name, mine[row.table].schema, definition.schema)
+            for other in _by_column_names(
+                lens, row, name, mine[row.table].schema, definition.schema
+            ):
+                yield replace(other, is_whole=row.is_whole or _makes_whole(lens, is_right))
+
+
+def _makes_whole(lens: Lens, is_right: bool) -> bool:
+    """Whether rows with one key, of several tables, are one row on the other side."""
+    if isinstance(lens, InverseLens):
+        return _makes_whole(lens.inner, not is_right)
+    return isinstance(lens, JoinKeysLens if is_right else DecomposeLens)
 
 
 def _through_row_lens(lens: RowLens, row: KnownRow, is_right: bool) -> KnownRow:
@@ -189,7 +203,7 @@ def _through_row_lens(lens: RowLens, row: KnownRow, is_right: bool) -> KnownRow:
         if column in names and names[column] not in made
     }
     hidden = {names.get(column, column) for column in masked}
-    return KnownRow(name, values, frozenset(hidden), row.is_shared)
+    return replace(row, table=name, values=values, masked=frozenset(hidden), is_locked=False)
 
 
 def _under_masked_key(lens: MaskedKeyLens, row: KnownRow) -> Iterator[KnownRow]:
@@ -203,10 +217,10 @@ def _under_masked_key(lens: MaskedKeyLens, row: KnownRow) -> Iterator[KnownRow]:
         (key,) = lens.masked_keys(given).to_pylist()
     except MaskKeyMissing:
         masked = row.masked | set(lens.there.makes)
-        yield KnownRow(row.table, {}, masked, row.is_shared, is_locked=True)
+        yield replace(row, values={}, masked=masked, is_locked=True)
         return
     masked = row.masked | set(lens.there.makes)
-    yield KnownRow(row.table, {**row.values, **key}, masked, row.is_shared)
+    yield replace(row, values={**row.values, **key}, masked=masked, is_locked=False)
 
 
 def _under_other_key(lens: RetypeKeyLens, row: KnownRow, is_right: bool) -> Iterator[KnownRow]:
@@ -217,7 +231,7 @@ def _under_other_key(lens: RetypeKeyLens, row: KnownRow, is_right: bool) -> Iter
     fields = pa.schema([column.field for column in schema.key_columns])
     given = pa.Table.from_pylist([{n: row.values[n] for n in schema.key}], schema=fields)
     for key in lens.other_rows(given, is_right)[0].to_pylist():
-        yield KnownRow(row.table, {**row.values, **key}, row.masked, row.is_shared)
+        yield replace(row, values={**row.values, **key}, is_locked=False)
 
 
 def _by_column_names(
@@ -245,7 +259,7 @@ def _to_joined(lookups: Lookups, row: KnownRow) -> Iterator[KnownRow]:
     names = {column.name for column in schema.columns}
     is_lookup = row.table == lookups.lookup[0]
     values = {} if is_lookup else {c: v for c, v in row.values.items() if c in names}
-    yield KnownRow(name, values, row.masked & names, row.is_shared)
+    yield replace(row, table=name, values=values, masked=row.masked & names, is_locked=False)
 
 
 def _to_parts(lookups: Lookups, row: KnownRow) -> Iterator[KnownRow]:
@@ -253,7 +267,7 @@ def _to_parts(lookups: Lookups, row: KnownRow) -> Iterator[KnownRow]:
     name, schema = lookups.narrow
     names = {column.name for column in schema.columns}
     values = {c: v for c, v in row.values.items() if c in names}
-    yield KnownRow(name, values, row.masked & names, row.is_shared)
+    yield replace(row, table=name, values=values, masked=row.masked & names, is_locked=False)
     if {column.name for column in lookups.wide[1].columns} <= set(row.values):
         reference = _new_reference(lookups, row)
         if reference is not None:

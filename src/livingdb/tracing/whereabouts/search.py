@@ -162,12 +162,12 @@ class _Search:
 
     def _on_branches(self, known: KnownRow) -> Iterator[tuple[BranchId, list[LocatedRow]]]:
         """The row on each branch that people write, or that follows one through schemas."""
-        views = self._in_views.targets
+        views = self._in_views.kinds
         for branch in self._graph.branches.followed():
             head = self._head(branch)
             if head is not None and (branch.id not in views or branch.id == self._start.id):
                 rows = self._rows_at(known, head)
-                kind = "view" if branch.id in views else "branch"
+                kind = views.get(branch.id, "branch")
                 found = list(self._lines.find_rows(kind, branch.name, head, rows))
                 if found:
                     yield branch.id, found

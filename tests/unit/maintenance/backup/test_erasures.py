@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.unit.maintenance.backup.equal_databases import state_of
 
 import livingdb
 from livingdb import Database, Forbidden
@@ -52,3 +53,23 @@ def test_erasures_of_copies_that_went_apart(tmp_path: Path) -> None:
             erase(apart, 1, 1001)
             with pytest.raises(Forbidden, match="erasure 1"):
                 livingdb.restore(tmp_path / "backup", tmp_path / "copy", redactions=apart)
+
+
+def test_what_took_the_place_of_a_record_is_backed_up(tmp_path: Path) -> None:
+    """A backup after an erasure does not keep what one before it had under the same address."""
+    place = tmp_path / "backup"
+    with livingdb.create(tmp_path / "shop.ldb", engine="embedded") as db:
+        main = db.branch("main")
+        main.create_table("people", {"id": "bigint", "name": "string"}, key="id")
+        for number in range(30):  # so many that the next backup only adds to this one
+            main.insert("people", [{"id": number, "name": "Bo" if number < 29 else "zebra-canary"}])
+        db.backup(place)
+        db.erase("people", [29], reason="asked")
+        db.backup(place)
+        expected = state_of(db)
+    with livingdb.restore(place, tmp_path / "copy", engine="embedded") as copy:
+        assert state_of(copy) == expected
+        for snapshot in copy.snapshots():
+            rows = snapshot.table("people").to_arrow() if "people" in snapshot.tables() else None
+            assert rows is None or "zebra-canary" not in rows["name"].to_pylist()
+        assert copy.check(deep=True).problems == []
