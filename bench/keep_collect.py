@@ -22,7 +22,8 @@ from livingdb import Database, Retention
 
 SUITE = "collect"
 ROWS = 1_000_000
-BRANCHES = (100, 1_000, 10_000)
+BRANCHES = ((100, ROWS), (1_000, ROWS), (10_000, ROWS), (10_000, 10 * ROWS))
+"""How many branches are dropped, and of how many rows."""
 EACH = 10
 """Snapshots of a branch."""
 MOST_SECONDS = 10.0
@@ -33,10 +34,10 @@ KEPT = "BENCH_DATABASES"
 """The environment may name a folder under this: histories are built there, once and for all."""
 
 
-def run(sizes: tuple[int, ...] = BRANCHES) -> Iterator[Result]:
+def run(sizes: tuple[tuple[int, int], ...] = BRANCHES) -> Iterator[Result]:
     """The figures at each number of branches, beside what is kept, and of a thinned history."""
-    for branches in sizes:
-        yield from _measure_branches(branches)
+    for branches, rows in sizes:
+        yield from _measure_branches(branches, rows)
     yield _measure_beside()
     with _folder() as home:
         yield _measure_thinned(home)
@@ -94,9 +95,9 @@ def _collected(rows: int, branches: int, beside: int = 0) -> tuple[float, int, i
             return seconds, before, db.storage().bytes
 
 
-def _measure_branches(branches: int) -> Iterator[Result]:
-    seconds, before, after = _collected(ROWS, branches)
-    what = f"{branches:,} dropped branches of {EACH} snapshots over {ROWS:,} rows"
+def _measure_branches(branches: int, rows: int) -> Iterator[Result]:
+    seconds, before, after = _collected(rows, branches)
+    what = f"{branches:,} dropped branches of {EACH} snapshots over {rows:,} rows"
     yield Result(SUITE, f"collect {what}, CPU time", seconds, "s", bound=MOST_SECONDS)
     yield Result(SUITE, f"bytes after it: {what}", after / 1e6, "MB", "before", before / 1e6, 1.0)
 

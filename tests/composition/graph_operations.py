@@ -496,6 +496,16 @@ class Revert(_Replay):
     def call(self, db: livingdb.Database) -> Any:
         return db.branch(self.branch).revert(f"{self.of}~{self.steps}")
 
+    def apply(self, model: Model) -> Outcome:
+        """A table that is back is the branch's own, as one that a transaction makes."""
+        places = self._places(model)
+        assert places is not None
+        was, now = ({table.id for table in place.values()} for place in places)
+        if now - was:
+            for sync in (s for s in model.lenses(self.branch) if s.direction != "forward"):
+                sync.drifted = True
+        return super().apply(model)
+
 
 @dataclass(frozen=True)
 class CherryPick(_Replay):

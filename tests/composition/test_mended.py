@@ -119,6 +119,15 @@ MENDED = {
         ]
     ),
     "revert_schema_change": Program([RENAME, Revert("main", "main", 0)]),
+    "revert_of_a_drop_beside_a_two_way_rename": Program(
+        [
+            Evolve("main", (DropTable("returns"),)),
+            Evolve("main", (RenameTable("orders", "n"),), "to", "b", "both"),
+            Revert("main", "main", 0),
+            INSERT,
+            Write("b", (("delete", "n", ((1,),)),)),
+        ]
+    ),
     "cherry_pick_schema_change": Program(
         [Clone("main", "dev"), RENAME, CherryPick("dev", "main", 0)]
     ),

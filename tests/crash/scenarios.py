@@ -52,6 +52,7 @@ def contents(db: Database) -> Contents:
             {
                 "user": user.name,
                 "grants": str(user.grants),
+                "objects": str(sorted(user.objects)),
                 "tokens": str([token.is_valid for token in db.people.tokens(user.name)]),
             }
             for user in db.people.list()
@@ -94,6 +95,26 @@ def team(path: Path) -> None:
         db.people.issue_token("ann")
 
 
+def team_with_view(path: Path) -> None:
+    """As `team`, with a derived object that the user may not read yet."""
+    team(path)
+    with livingdb.open(path) as db:
+        totals = "SELECT city, count(*) AS n FROM orders GROUP BY city"
+        db.branch("main").derive("totals", totals, key="city", engine="embedded")
+
+
+def team_that_reads_it(path: Path) -> None:
+    """As `team_with_view`, and now the user may."""
+    team_with_view(path)
+    with livingdb.open(path) as db:
+        db.people.grant_object("ann", "totals")
+
+
+def come_in(db: Database) -> None:
+    """A new token, and the note of its first use."""
+    assert db.people.authenticate(db.people.issue_token("ann")).name == "ann"
+
+
 def revoke(db: Database) -> None:
     """A token that counts no more."""
     (token,) = db.people.tokens("ann")
@@ -110,6 +131,7 @@ def check_trail(db: Database) -> None:
         tokens = db.people.tokens("ann")
         grants = 1 + trail.count("grant") - trail.count("withdraw")
         assert len(ann.grants) == grants
+        assert len(ann.objects) == trail.count("grant object") - trail.count("withdraw object")
         assert len(tokens) == trail.count("issue token")
         assert sum(not token.is_valid for token in tokens) == trail.count("revoke token")
 
@@ -293,6 +315,17 @@ SCENARIOS = {
         team, opened(lambda db: db.people.issue_token("ann")), check=check_trail
     ),
     "revoke token": Scenario(team, opened(revoke), check=check_trail),
+    "come in": Scenario(team, opened(come_in), check=check_trail),
+    "grant object": Scenario(
+        team_with_view,
+        opened(lambda db: db.people.grant_object("ann", "totals")),
+        check=check_trail,
+    ),
+    "withdraw object": Scenario(
+        team_that_reads_it,
+        opened(lambda db: db.people.withdraw_object("ann", "totals")),
+        check=check_trail,
+    ),
     "upkeep": Scenario(
         neglected, opened(lambda db: db.upkeep(seconds=60, propagate=False)), changes_rows=False
     ),

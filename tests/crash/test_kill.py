@@ -14,7 +14,16 @@ from pathlib import Path
 import pytest
 from tests.crash.conftest import Victim
 from tests.crash.moments import killing_moments, states
-from tests.crash.scenarios import ORDERS, SCENARIOS, Contents, collect, contents, noise, orders
+from tests.crash.scenarios import (
+    ORDERS,
+    SCENARIOS,
+    Contents,
+    check_trail,
+    collect,
+    contents,
+    noise,
+    orders,
+)
 from tests.thinned import thinned
 
 import livingdb
@@ -23,6 +32,7 @@ from livingdb import AlreadyExists, Database, Forgotten, NotFound
 DAY_SECONDS = 86_400
 SAMPLE, KILLS = 1, 60
 EXISTING = [name for name in SCENARIOS if name != "create"]
+PEOPLE = [name for name in EXISTING if SCENARIOS[name].check is check_trail]
 SAMPLED = [name for name in EXISTING if name not in ("tag and commit", "upkeep", "merge")]
 
 
@@ -125,10 +135,20 @@ def test_killed_at_some_moments(name: str, victim: Victim, folder: Path) -> None
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", EXISTING)
+@pytest.mark.parametrize("name", [name for name in EXISTING if name not in PEOPLE])
 def test_killed_at_many_moments(name: str, victim: Victim, folder: Path) -> None:
     trial = Trial(name, victim, folder)
     for moment in killing_moments(trial.moments, KILLS, name):
+        trial.kill(moment)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", PEOPLE)
+def test_changes_of_people_killed_at_every_moment(name: str, victim: Victim, folder: Path) -> None:
+    """A right, a token and what the audit says of it: all as before, or all as after."""
+    trial = Trial(name, victim, folder)
+    for moment in states(trial.moments):
         trial.kill(moment)
 
 

@@ -60,6 +60,8 @@ class Browser:
         """Another size of the window, light or dark."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        touch = {"enabled": width < 600}
+        self.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", touch)
         feature = {"name": "prefers-color-scheme", "value": scheme}
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
 

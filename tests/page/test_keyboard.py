@@ -132,10 +132,10 @@ def test_merge(keyboard: Keyboard) -> None:
     visitor = keyboard.visitor
     visitor.go("#/merge?source=dev&into=main")
     visitor.see("main", "Both sides changed 1 row")
-    keyboard.tab_to("source's")
+    keyboard.tab_to("dev's")
     keyboard.press(" ")
     visitor.see("main", "All conflicts are settled")
-    assert keyboard.here() == "source's"
+    assert keyboard.here() == "dev's"
     keyboard.tab_to("Merge into main")
 
 

@@ -45,7 +45,7 @@ def test_the_first_ten_minutes(visitor: Visitor, db: livingdb.Database) -> None:
     # A conflict is settled for one row.
     visitor.go("#/merge?source=dev&into=main")
     visitor.see("main", "Both sides changed 1 row")
-    visitor.press("source's", within="table.rows")
+    visitor.press("dev's", within="table.rows")
     visitor.see("main", "All conflicts are settled")
     visitor.press("Merge into main")
     visitor.until(lambda: db.at("main").table("orders").get(1)["net"] == 11)
@@ -84,6 +84,28 @@ def test_the_first_ten_minutes(visitor: Visitor, db: livingdb.Database) -> None:
     visitor.press("Refresh", within="dialog")
     visitor.until(lambda: visitor.run("return document.querySelectorAll('ol.trail').length") >= 2)
     assert visitor.browser.complaints() == []
+
+
+def test_a_merge_waits_until_its_conflicts_are_settled(visitor: Visitor) -> None:
+    off = """
+        const all = [...document.querySelectorAll('main button')];
+        return all.find((one) => one.innerText === 'Merge into wish').disabled;
+    """
+    visitor.go("#/merge?source=dev&into=wish")
+    visitor.see("main", "Both sides changed 1 row")
+    assert visitor.run(off)
+    visitor.press("wish's", within="table.rows")
+    visitor.see("main", "All conflicts are settled")
+    assert not visitor.run(off)
+
+
+def test_rows_that_a_sync_makes_are_not_offered_to_be_changed(visitor: Visitor) -> None:
+    visitor.go("#/data?ref=totals&table=totals")
+    visitor.see("main", "Made by the sync main/totals")
+    visitor.press("Oslo", within="table.rows")
+    visitor.see("aside.side", "History")
+    words = "return [...document.querySelectorAll('main button')].map((one) => one.innerText)"
+    assert not {"New row", "Change", "Delete"} & set(visitor.run(words))
 
 
 def test_who_went_elsewhere_stays_there(visitor: Visitor, db: livingdb.Database) -> None:

@@ -165,3 +165,20 @@ def test_who_adds_the_first_user_is_told_what_that_ends(visitor: Visitor) -> Non
     visitor.press("Add somebody…")
     assert "livingdb user token" in visitor.see("dialog", "counts no more")
     assert visitor.run("return document.querySelector('dialog select').value") == "owner"
+
+
+def test_nobody_is_removed_unasked(browser: Browser, tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "people.ldb") as db:
+        db.people.add("olga", "owner")
+        db.people.add("sam", "reader")
+        with Server(db, ServerSettings(port=0, upkeep=False)) as server:
+            visitor = Visitor(browser, server)
+            visitor.come(db.people.issue_token("olga"))
+            visitor.go("#/people")
+            visitor.press("Remove…", within=".cards li:nth-child(2)")
+            visitor.see("dialog", "Remove sam")
+            visitor.press("Cancel", within="dialog")
+            assert "sam" in visitor.see(".cards")
+            visitor.press("Remove…", within=".cards li:nth-child(2)")
+            visitor.press("Remove", within="dialog")
+            visitor.until(lambda: "sam" not in visitor.see(".cards"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,8 @@ from tests.cluster.driver import Driver
 from tests.cluster.program import HOST, Program
 
 import livingdb
+from livingdb.engines.spark.stop_jobs import stoppable_jobs
+from livingdb.interruption import interruptible
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,6 +103,37 @@ def attached(spark: SparkSession, remote: str, url: str) -> int:
         return own.read.format("livingdb").option("table", "t").load(url).count()
     finally:
         own.stop()
+
+
+def stopped(spark: SparkSession, url: str) -> tuple[list[str], bool, int]:
+    """What is told of jobs that are stopped, if that is soon; what the session answers then."""
+    numbers = spark.range(10**6).withColumnRenamed("id", "other")
+    long = spark.range(10**6).crossJoin(numbers).where("id * other % 7 = 3")
+    told, began = [], time.monotonic()
+    for act in (long.count, long.groupBy().sum("other").toArrow):
+        with interruptible() as stopper:
+            timer = threading.Timer(3.0, stopper.stop, args=("enough",))
+            timer.start()
+            try:
+                with stoppable_jobs(spark):
+                    act()
+            except livingdb.LimitExceeded as error:
+                told.append(str(error))
+            timer.join()
+    is_soon = time.monotonic() - began < 90
+    assert not spark.getTags()
+    with livingdb.open(url, engine="spark") as db:
+        with pytest.raises(livingdb.Unsupported, match="client of Spark Connect"):
+            db.branch("main").sql("SELECT count(*) FROM t")
+        frame = livingdb.spark.sql(db, "main", "SELECT * FROM t", spark=spark)
+    return told, is_soon, frame.count()
+
+
+@pytest.mark.slow
+def test_a_stop_reaches_jobs_over_connect(client: Driver, db: livingdb.Database) -> None:
+    db.branch("main").create_table("t", {"id": "bigint"}, key="id")
+    db.branch("main").insert("t", {"id": [1, 2, 3]})
+    assert client.run(stopped, db.name) == (["enough", "enough"], True, 3)
 
 
 @pytest.mark.slow

@@ -11,10 +11,12 @@ import { to, useRoute, type Route } from "./route";
 import { type About, type AlertInfo } from "./types";
 import { User } from "./user";
 import { AlertsView } from "./views/alerts";
-import { CompareView, MergeView } from "./views/compare";
+import { CompareView } from "./views/compare";
 import { DataView } from "./views/data";
-import { GraphView, ProvenanceView } from "./views/graph";
+import { GraphView } from "./views/graph";
+import { MergeView } from "./views/merge";
 import { PeopleView } from "./views/people";
+import { ProvenanceView } from "./views/provenance";
 import { RequestsView } from "./views/requests";
 import { SchemasView } from "./views/schemas";
 import { SqlView } from "./views/sql";
@@ -30,6 +32,9 @@ const MENU: [view: string, words: string][] = [
   ["graph", "Graph"], ["data", "Data"], ["compare", "Compare"], ["requests", "Requests"], ["syncs", "Syncs"],
   ["alerts", "Alerts"], ["schemas", "Schemas"], ["sql", "SQL"], ["storage", "Storage"], ["people", "People"],
 ];
+
+/** Views that one comes to from another, which the menu marks then. */
+const WITHIN: Record<string, string> = { merge: "compare", provenance: "graph", advice: "storage" };
 
 const TITLES: Record<string, string> = {
   ...Object.fromEntries(MENU), merge: "Merge", provenance: "Where from", advice: "Advice",
@@ -47,9 +52,6 @@ function App({ about }: { about: About }): JSX.Element {
   useKeptFocus();
   useEffect(() => {
     const words = TITLES[route.view];
-    // By hand: scrollIntoView would also let Tab begin there.
-    const here = document.querySelector<HTMLElement>(".top nav [aria-current=page]"), menu = here?.parentElement;
-    if (here && menu) menu.scrollLeft = here.offsetLeft - menu.offsetLeft - (menu.clientWidth - here.offsetWidth) / 2;
     document.title = words ? `${words} – LivingDB` : "LivingDB";
   }, [route.view]);
   return (
@@ -58,7 +60,7 @@ function App({ about }: { about: About }): JSX.Element {
       <header class="top">
         <h1>LivingDB</h1>
         <nav aria-label="Views">{MENU.map(([view, words]) => (
-          <a key={view} href={to(view)} aria-current={view === route.view ? "page" : undefined}>{words}{view === "alerts" && open > 0 ? <> <span class="badge">{open}</span></> : null}</a>))}
+          <a key={view} href={to(view)} data-words={words} aria-current={view === route.view ? "page" : view === WITHIN[route.view] ? "true" : undefined}>{words}{view === "alerts" && open > 0 ? <> <span class="badge">{open}</span></> : null}</a>))}
         </nav>
         <p class="who"><span dir="auto">{about.user}</span> {about.read_only && <span class="note" title={about.read_only}>read-only</span>} <button type="button" onClick={() => void logOut().then(() => location.reload())}>Log out</button></p>
       </header>

@@ -5,7 +5,7 @@ import { Failure, type Column, type Row, type Value } from "./api";
 import { useReturnedFocus } from "./focus";
 import { type Loaded } from "./live";
 import { to } from "./route";
-import { short, text, when } from "./words";
+import { isNumber, number, short, text, when } from "./words";
 
 const ADVICE: Record<string, string> = {
   no_connection: "Is the server running? The page tries again by itself.",
@@ -79,8 +79,15 @@ export function State({ of }: { of: string }): JSX.Element {
   return <span class={`state ${of}`}>{of}</span>;
 }
 
+const MOST_LETTERS = 400;
+
+/** A value; what is very long is cut, and says how long it is. */
 export function Cell({ value }: { value: Value }): JSX.Element {
-  return value === null || value === undefined ? <i class="null">null</i> : <span dir="auto">{text(value)}</span>;
+  if (value === null || value === undefined) return <i class="null">null</i>;
+  const said = text(value);
+  if (said === "") return <i class="null" title="an empty text">''</i>;
+  if (said.length <= MOST_LETTERS) return <span dir="auto">{said}</span>;
+  return <span dir="auto">{said.slice(0, MOST_LETTERS)}… <i class="null">{number(said.length)} letters</i></span>;
 }
 
 /** A table that may be wider than a phone: it scrolls by itself, by keyboard too. */
@@ -97,11 +104,11 @@ interface RowTable {
   sort?: { column: string; isDown: boolean };
   onSort?: (column: string) => void;
   marked?: (row: Row, column: string) => boolean;
+  shown?: (row: Row, column: string) => JSX.Element | null;
 }
 
-/** Rows with their columns; a row can be chosen, and a column sorted by. */
-export function RowTable({ columns, rows, label, onRow, chosen, sort, onSort, marked }: RowTable): JSX.Element {
-  const isNumber = (type: string): boolean => /^(tinyint|smallint|int|bigint|float|double|decimal)/.test(type);
+/** Rows with their columns; a row can be chosen, and a column sorted by; `shown` is in place of a value, where it is not null. */
+export function RowTable({ columns, rows, label, onRow, chosen, sort, onSort, marked, shown }: RowTable): JSX.Element {
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={label}>
       <table class="rows">
@@ -117,7 +124,7 @@ export function RowTable({ columns, rows, label, onRow, chosen, sort, onSort, ma
             <td key={column.name} class={`${isNumber(column.type) ? "number" : ""} ${marked?.(row, column.name) ? "changed" : ""}`}>
               {place === 0 && onRow
                 ? <button type="button" class="plain" aria-label={`Look at ${text(row[column.name])}`} onClick={() => onRow(row)}><Cell value={row[column.name]} /></button>
-                : <Cell value={row[column.name]} />}
+                : shown?.(row, column.name) ?? <Cell value={row[column.name]} />}
             </td>))}</tr>))}
         </tbody>
       </table>
@@ -140,11 +147,11 @@ export function Choice({ label, value, options, onChange }: Choice): JSX.Element
   );
 }
 
-interface Field { label: string; value: string; onChange: (value: string) => void; placeholder?: string; required?: boolean; list?: string; isSecret?: boolean }
+interface Field { label: string; value: string; onChange: (value: string) => void; placeholder?: string; required?: boolean; list?: string; isSecret?: boolean; isWide?: boolean }
 
-export function Field({ label, value, onChange, placeholder, required, list, isSecret }: Field): JSX.Element {
+export function Field({ label, value, onChange, placeholder, required, list, isSecret, isWide }: Field): JSX.Element {
   return (
-    <label class="field"><span>{label}</span>
+    <label class={isWide ? "field broad" : "field"}><span>{label}</span>
       {isSecret
         ? <input type="password" value={value} required={required} autocomplete="off" onInput={(event) => onChange(event.currentTarget.value)} />
         : <input type="text" value={value} placeholder={placeholder} required={required} list={list} autocomplete="off" spellcheck={false}
@@ -192,7 +199,7 @@ export function Dialog({ title, action, isDanger, onClose, onDone, children }: D
 }
 
 /** A button that does something on the server, and tells where it fails. */
-export function Act({ words, act, isMain, onDone }: { words: string; act: () => Promise<unknown>; isMain?: boolean; onDone?: () => void }): JSX.Element {
+export function Act({ words, act, isMain, isOff, onDone }: { words: string; act: () => Promise<unknown>; isMain?: boolean; isOff?: boolean; onDone?: () => void }): JSX.Element {
   const [error, setError] = useState<Failure | null>(null);
   const [isBusy, setBusy] = useState(false);
   const run = async (): Promise<void> => {
@@ -210,7 +217,7 @@ export function Act({ words, act, isMain, onDone }: { words: string; act: () => 
   };
   return (
     <>
-      <button type="button" class={isMain ? "main" : undefined} aria-disabled={isBusy} onClick={() => void run()}>{isBusy ? "Working…" : words}</button>
+      <button type="button" class={isMain ? "main" : undefined} disabled={isOff} aria-disabled={isBusy} onClick={() => void run()}>{isBusy ? "Working…" : words}</button>
       {error && <Problem error={error} />}
     </>
   );

@@ -39,7 +39,7 @@ const PAUSE_MILLISECONDS = 250;
 /** Wait for a job; what stopped it is told like any failure. */
 async function finish(job: JobInfo, tell: (words: string) => void, signal: AbortSignal): Promise<void> {
   let now = job;
-  while ((now.state === "waiting" || now.state === "running") && !signal.aborted) {
+  while (["waiting", "running", "cancelling"].includes(now.state) && !signal.aborted) {
     tell(now.state === "waiting" ? "It waits for other work." : now.progress || "It runs.");
     await new Promise((done) => setTimeout(done, PAUSE_MILLISECONDS));
     now = await get<JobInfo>(`/v1/jobs/${job.id}`);

@@ -25,6 +25,11 @@ export function duration(seconds: number | null): string {
 export const when = (time: string): string => time.replace("T", " ").replace(/(\.\d+)?(Z|\+00:00)$/, "") + " UTC";
 export const short = (id: string): string => id.slice(0, 10);
 
+/** A ref as people read it: an id is cut short. */
+export const refName = (ref: string): string => (/^(id:)?[0-9a-f]{40,}$/.test(ref) ? short(ref.replace("id:", "")) : ref);
+
+export const isNumber = (type: string): boolean => /^(tinyint|smallint|int|bigint|float|double|decimal)/.test(type);
+
 export const plural = (count: number, one: string, many = one + "s"): string =>
   `${number(count)} ${count === 1 ? one : many}`;
 

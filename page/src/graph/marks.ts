@@ -5,7 +5,7 @@ import {
 import { graph, shown, titleOf, type Item, type Node, type Sync } from "./model";
 import { type Run } from "./runs";
 import {
-  columnWidth, focus, isSyncShown, labelWidth, laneHeight, radius, reach, screenX, screenY, view,
+  areSyncsNamed, columnWidth, focus, isSyncShown, labelWidth, laneHeight, radius, reach, screenX, screenY, view,
 } from "./view";
 
 // --- nodes ---------------------------------------------------------------------------------
@@ -149,10 +149,13 @@ function drawLabels(list: Item[], r: number): void {
   const below = Math.min(laneHeight() * 0.36, r + 16), isHigh = laneHeight() >= 52;
   for (const node of list) {
     if (node.kind === "run" || (focus.matches && !focus.matches.has(node.at))) continue;
-    const x = screenX(node.x), y = screenY(node.y);
+    const y = screenY(node.y);
+    let x = screenX(node.x);
     const room = Math.min(190, Math.max(1, node.gap) * columnWidth() - 8);
     if (room >= 70 && laneHeight() >= 40) {
       const [one, two] = lines(titleOf(node), room, isHigh);
+      // The first of a branch is not cut by the names of branches.
+      if (x > labelWidth() && x - room / 2 < labelWidth()) x = Math.max(x, labelWidth() + Math.max(brush.measureText(one).width, brush.measureText(two).width) / 2);
       written(one, x, y + (two ? below - 3 : below), colors.soft);
       if (two) written(two, x, y + below + 9, colors.soft);
     }
@@ -217,13 +220,14 @@ export function drawSyncs(): void {
       else if (graph.lanes[lane].shown) drawTap(sync, x, target);
     const count = below.get(sync.target) || 0;
     below.set(sync.target, count + 1);
-    if (count > 1 || laneHeight() < 24) continue;
-    const at = left + 22 * tracks + 8, y = target + 26 * count - 7;
+    const at = left + 22 * tracks + 8, room = view.width - at - 8;
+    if (count > 1 || laneHeight() < 24 || !areSyncsNamed() || room < 40) continue;
+    const y = target + 26 * count - 7;
     const names = sync.sources.map((lane) => graph.lanes[lane].name).join(", ");
     brush.font = "600 11px " + FONT;
-    written(fitted(`${names} ${sync.arrow} ${graph.lanes[sync.target].name}`, 320), at, y, colors.ink);
+    written(fitted(`${names} ${sync.arrow} ${graph.lanes[sync.target].name}`, Math.min(320, room)), at, y, colors.ink);
     brush.font = "11px " + FONT;
-    written(fitted(syncText(sync), 420), at, y + 13, colors[sync.state]);
+    written(fitted(syncText(sync), Math.min(420, room)), at, y + 13, colors[sync.state]);
   }
 }
 

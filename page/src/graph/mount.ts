@@ -53,6 +53,7 @@ export function mount(data: GraphData, watcher?: (node: Node | null) => void): (
   stage.empty.hidden = shown.nodes.length > 0;
   resetView();
   paint();
+  if (window.matchMedia("(pointer: coarse)").matches) stage.hint.textContent = "drag to move · pinch to zoom · tap to open";
   const hinting = window.setTimeout(dismissHint, 6000);
   return () => {
     stop.abort();

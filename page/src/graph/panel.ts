@@ -124,7 +124,7 @@ function plainText(value: unknown): string {
   if (value === null || typeof value !== "object") return String(value);
   const entries = Object.entries(value);
   const isFlat = !Array.isArray(value) && entries.every(([, item]) => item === null || typeof item !== "object");
-  return isFlat ? entries.map(([key, item]) => `${key} ${item}`).join(", ") || "—" : JSON.stringify(value);
+  return isFlat ? entries.map(([key, item]) => `${key}: ${item}`).join(", ") || "—" : JSON.stringify(value);
 }
 
 // --- what changed --------------------------------------------------------------------------

@@ -54,10 +54,13 @@ export function paint(): void {
   draw();
 }
 
+/** Where there is no room for words beside the heads, syncs are arrows, and the panel tells of them. */
+export const areSyncsNamed = (): boolean => view.width >= 560;
+
 export function gutterWidth(): number {
   const syncs = graph.data.syncs.filter(isSyncShown);
   if (!syncs.length) return 40;
-  return 40 + 22 * (1 + Math.max(...syncs.map((sync) => sync.track))) + 210;
+  return 40 + 22 * (1 + Math.max(...syncs.map((sync) => sync.track))) + (areSyncsNamed() ? 210 : 0);
 }
 
 export function isSyncShown(sync: Sync): boolean {

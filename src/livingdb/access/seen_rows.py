@@ -191,7 +191,7 @@ class SeenSnapshots(Snapshots):
     def _shown(self, row: SnapshotRow) -> SnapshotRow:
         """A snapshot without what was said of another that it follows and that is not seen."""
         if self._graph.follows_unseen(row):
-            return replace(row, author="", message="")
+            return row._replace(author="", message="")
         return row
 
 

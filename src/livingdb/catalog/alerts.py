@@ -222,11 +222,10 @@ class Watches:
 
     def sinks(self, connection: Connection | None = None) -> list[dict[str, Any]]:
         """The sinks of every alert of the database, as plain values."""
-        is_fact = _meta.c.name == _SINKS
         if connection is None:
-            row = _facts.find(self._queries, is_fact)
+            row = _facts.find(self._queries, name=_SINKS)
         else:
-            found = connection.execute(_facts.every.where(is_fact)).first()
+            found = connection.execute(_facts.every.where(_meta.c.name == _SINKS)).first()
             row = None if found is None else _facts.read(found)
         return [] if row is None else list(json.loads(row[1]))
 

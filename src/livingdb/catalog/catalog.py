@@ -178,12 +178,11 @@ class Catalog:
 
     def meta(self, name: str, connection: Connection | None = None) -> str | None:
         """A fact about the database."""
-        is_fact = schema.meta.c.name == name
         if connection is not None:
-            found = connection.execute(_facts.every.where(is_fact)).first()
+            found = connection.execute(_facts.every.where(schema.meta.c.name == name)).first()
             row = None if found is None else _facts.read(found)
         else:
-            row = _facts.find(self.queries, is_fact)
+            row = _facts.find(self.queries, name=name)
         return None if row is None else str(row[1])
 
     def epoch(self) -> str:

@@ -29,7 +29,7 @@ class Counters:
 
     def next(self, column: str) -> int | None:
         """The next number; None if none was taken yet."""
-        row = _rows.find(self._queries, _counter.c.column == column)
+        row = _rows.find(self._queries, column=column)
         return None if row is None else int(row[1])
 
     def take(self, column: str, count: int, first: int = 1, step: int = 1) -> int:

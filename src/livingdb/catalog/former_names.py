@@ -47,8 +47,7 @@ class FormerNames:
 
     def renamed(self, name: str) -> BranchId | None:
         """The branch that gave up a name last."""
-        of_name = _former.c.kind == RENAMED, _former.c.name == name
-        row = _rows.find(self._queries, *of_name)
+        row = _rows.find(self._queries, kind=RENAMED, name=name)
         return None if row is None else str(row[2])
 
     def add_renamed(self, connection: Connection, name: str, branch: BranchId) -> None:

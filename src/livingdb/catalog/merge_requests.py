@@ -74,11 +74,10 @@ class MergeRequests:
 
     def find(self, number: int, connection: Connection | None = None) -> MergeRequestRow | None:
         """The request of that number."""
-        is_it = _request.c.number == number
         if connection is None:
-            found = _requests.find(self._queries, is_it)
+            found = _requests.find(self._queries, number=number)
             return None if found is None else _request_row(found)
-        row = connection.execute(_requests.every.where(is_it)).first()
+        row = connection.execute(_requests.every.where(_request.c.number == number)).first()
         return None if row is None else _request_row(_requests.read(row))
 
     def all(self, state: str | None = None) -> list[MergeRequestRow]:
@@ -117,11 +116,10 @@ class MergeRequests:
 
     def rule(self, branch: BranchId, connection: Connection | None = None) -> dict[str, Any]:
         """What a branch asks of requests; nothing, if it has no rule."""
-        is_it = _rule.c.branch == branch
         if connection is None:
-            found = _rules.find(self._queries, is_it)
+            found = _rules.find(self._queries, branch=branch)
         else:
-            row = connection.execute(_rules.every.where(is_it)).first()
+            row = connection.execute(_rules.every.where(_rule.c.branch == branch)).first()
             found = None if row is None else _rules.read(row)
         return {} if found is None else dict(json.loads(found[1]))
 

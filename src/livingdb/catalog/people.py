@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from livingdb.catalog import schema
 from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.sealed_rows import SealedRows
+from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.errors import AlreadyExists
 
@@ -19,6 +20,7 @@ __all__ = ["GrantRow", "ObjectGrantRow", "PeopleRows", "PersonRow", "TokenRow"]
 _person, _grant, _object = schema.person, schema.person_grant, schema.object_grant
 _token = schema.token
 _people, _grants, _objects, _tokens = map(SealedRows, (_person, _grant, _object, _token))
+_ANYBODY = PreparedStatement(select(exists().where(_person.c.id != "")))
 
 
 class PersonRow(NamedTuple):
@@ -75,7 +77,7 @@ class PeopleRows:
 
     def are_any(self) -> bool:
         """Whether there is anybody."""
-        return bool(self._queries.scalar(select(exists().where(_person.c.id != ""))))
+        return bool(self._queries.run_prepared(_ANYBODY, {})[0][0])
 
     def all(self) -> list[PersonRow]:
         """Everybody, by name."""
@@ -84,12 +86,12 @@ class PeopleRows:
 
     def named(self, name: str) -> PersonRow | None:
         """Who has that name."""
-        found = _people.find(self._queries, _person.c.name == name)
+        found = _people.find(self._queries, name=name)
         return None if found is None else PersonRow(*found)
 
     def by_id(self, person: str) -> PersonRow | None:
         """Who has that id."""
-        found = _people.find(self._queries, _person.c.id == person)
+        found = _people.find(self._queries, id=person)
         return None if found is None else PersonRow(*found)
 
     def add(self, connection: Connection, name: str, time: int) -> str:
@@ -158,8 +160,8 @@ class PeopleRows:
 
     def token(self, token: str) -> TokenRow | None:
         """The token of that id."""
-        found = self._queries.first(_tokens.every.where(_token.c.id == token))
-        return None if found is None else TokenRow(*_tokens.read(found))
+        found = _tokens.look_up(self._queries, id=token)
+        return None if found is None else TokenRow(*found)
 
     def add_token(self, connection: Connection, row: TokenRow) -> None:
         """A new token."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, select
 
@@ -26,8 +26,7 @@ _table, _touch = schema.snapshot, schema.touch
 _rows, _touches = SealedRows(_table), SealedRows(_touch)
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotRow:
+class SnapshotRow(NamedTuple):
     """What the index knows of a snapshot; `time` is in microseconds since 1970, UTC."""
 
     sequence: int

@@ -25,7 +25,7 @@ class Streams:
 
     def last(self, name: str) -> int | None:
         """The last batch of a stream that is in; None if none is."""
-        row = _rows.find(self._queries, _stream.c.name == name)
+        row = _rows.find(self._queries, name=name)
         return None if row is None else int(row[1])
 
     def put(self, connection: Connection, name: str, batch: int, snapshot: int) -> bool:

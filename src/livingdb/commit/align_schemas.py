@@ -11,13 +11,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.errors import InvalidData, NotFound, RuleViolation
+from livingdb.commit.contested_rows import Bring, contested_after
+from livingdb.errors import InvalidData, NotFound
 from livingdb.evolution.changes.mask_column import MaskColumn
 from livingdb.evolution.changes.reorder_columns import ReorderColumns
 from livingdb.evolution.equal_changes import remade_columns
 from livingdb.evolution.lift import Lifter
 from livingdb.evolution.merge_schemas import (
+    NEITHER,
     Histories,
     SchemaConflict,
     SchemaMerge,
@@ -29,19 +30,28 @@ from livingdb.evolution.plan import changed_tables, definitions_of
 from livingdb.evolution.rebuild_table import can_rebuild, rebuild_table
 from livingdb.evolution.replay_schema import replay
 from livingdb.evolution.schema_change import SchemaChange, Schemas
-from livingdb.evolution.schema_elements import table_key
-from livingdb.evolution.schema_history import schema_history, settled_fork, visible_schemas
-from livingdb.graph.ancestry import common_ancestors
-from livingdb.graph.graph import Graph, tables_of
-from livingdb.graph.merge import MergeBase, merge_base
+from livingdb.evolution.schema_elements import MadeChange, table_key
+from livingdb.evolution.schema_history import made_of
+from livingdb.graph.graph import Graph
+from livingdb.graph.merge import MergeBase
 from livingdb.graph.names import is_hidden
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Definition
+from livingdb.trees.keys import KeyArray
 
-__all__ = ["AlignedSides", "align_schemas"]
+__all__ = ["AlignedSides", "Side", "align_schemas"]
 
 Tables = Mapping[str, Version]
+
+
+@dataclass(frozen=True)
+class Side:
+    """Tables, the schema changes since the fork that led to them, and rows in conflict for good."""
+
+    tables: Tables
+    made: Sequence[MadeChange] = ()
+    contested_keys: Mapping[str, KeyArray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,67 +73,62 @@ class AlignedSides:
     """The ids of changes of ours that do not count: then no changes lead to its tables."""
     rebuilt: frozenset[str] = frozenset()
     """Tables of a side to whose rows no changes lead: nobody has held them against the schema."""
+    made: Sequence[MadeChange] = ()
+    """The changes since the fork that lead to the one schema."""
+    contested_keys: Mapping[str, KeyArray] = field(default_factory=dict)
+    """Rows of ours that are in conflict for good."""
+    undecided: frozenset[str] = frozenset()
+    """Tables that one side dropped and the other changed, where neither counts."""
 
 
 def align_schemas(
     graph: Graph,
     lifter: Lifter,
-    ours: SnapshotRow,
-    theirs: SnapshotRow,
+    sides: tuple[Side, Side, Side],
     on_conflict: Any,
     staging: Staging,
 ) -> AlignedSides:
-    """What two snapshots come from, and both, in the schema that has the changes of both."""
-    common = common_ancestors(graph.snapshots, ours, theirs)
-    if not common:
-        raise RuleViolation(
-            "a merge needs a snapshot both sides come from, and there is none: what is derived or "
-            "masked shares no history with what it is made of, and is not merged; insert its rows"
-        )
-    mine, yours = tables_of(graph, ours), tables_of(graph, theirs)
-    fork = settled_fork(graph, lifter, common[0], ours, theirs)
-    if fork is None or not any(lifter.schema_changes_between(fork, row) for row in (ours, theirs)):
-        return AlignedSides(merge_base(graph, ours, theirs, staging), mine, yours)
-    schemas = [visible_schemas(graph, row) for row in common]
-    if all(known == schemas[0] for known in schemas):
-        base = merge_base(graph, ours, theirs, staging)
-    else:
-        base = MergeBase(tables_of(graph, common[0]))
-    in_base, in_ours, in_theirs = (
-        schema_history(graph, lifter, fork, row) for row in (common[0], ours, theirs)
-    )
-    if common == [ours]:  # which has done nothing since that could be in conflict
-        on_conflict = "theirs"
-    work = _Alignment(
-        graph, lifter, base, mine, yours, (in_base, in_ours, in_theirs), on_conflict, staging
-    )
-    return work.align()
+    """What two sides come from, and both, in the schema that has the changes of both."""
+    return _Alignment(graph, lifter, sides, on_conflict, staging).align()
 
 
 @dataclass
 class _Alignment:
     graph: Graph
     lifter: Lifter
-    base: MergeBase
-    ours: Tables
-    theirs: Tables
-    made: Histories
+    sides: tuple[Side, Side, Side]
     on_conflict: Any
     staging: Staging
     versions: list[Version] = field(default_factory=list)
     rebuilt: set[str] = field(default_factory=set)
 
+    @property
+    def base(self) -> Tables:
+        return self.sides[0].tables
+
+    @property
+    def ours(self) -> Tables:
+        return self.sides[1].tables
+
+    @property
+    def theirs(self) -> Tables:
+        return self.sides[2].tables
+
+    @property
+    def made(self) -> Histories:
+        base, ours, theirs = self.sides
+        return base.made, ours.made, theirs.made
+
     def align(self) -> AlignedSides:
         """The three sides in one schema, if no conflict that is left stands in the way."""
-        schemas = (
-            self._schemas(self.base.tables), self._schemas(self.ours), self._schemas(self.theirs)
-        )  # fmt: skip
+        schemas = self._schemas(self.base), self._schemas(self.ours), self._schemas(self.theirs)
         merged = merge_schemas(schemas, self.made)
         conflicts = list(merged.conflicts) or self._broken_rows(merged) or self._losses(merged)
         while True:
             left = [one for one in conflicts if one.winner(self.on_conflict) is None]
             if left:
-                return AlignedSides(self.base, self.ours, self.theirs, conflicts=left)
+                base = MergeBase(self.base, self.sides[0].contested_keys)
+                return AlignedSides(base, self.ours, self.theirs, conflicts=left)
             losing = losing_changes(conflicts, self.on_conflict)
             lacking = self._lacking_sides(conflicts)
             if not any(losing) and not lacking:
@@ -132,14 +137,23 @@ class _Alignment:
             known = {one.reason for one in conflicts}
             broken = self._broken_rows(self._onto_kept_sides(kept, lacking))
             if known.issuperset(one.reason for one in broken):
-                return self._aligned_without(kept, lacking)
+                undecided = self._undecided(conflicts)
+                return replace(self._aligned_without(kept, lacking), undecided=undecided)
             conflicts += broken
-        ours = self._after(self.ours, merged.onto_ours)
         known = {one.identity for one in self.made[0]}
         missing = [change for change in merged.onto_ours if change.identity not in known]
-        base = self._base_after([*merged.base_to_ours, *missing], merged)
+        from_base = [*merged.base_to_ours, *missing]
+
+        def bring_ours(tables: Tables) -> Tables:
+            return self._after(tables, merged.onto_ours)
+
+        def bring_base(tables: Tables) -> Tables:
+            return self._in_order_of(ours, self._base_after(tables, from_base, merged))
+
+        ours = bring_ours(self.ours)
         theirs = self._in_order_of(ours, self._after(self.theirs, merged.onto_theirs))
-        return self._result(ours, theirs, self._in_order_of(ours, base), merged.onto_ours)
+        found = self._result(ours, theirs, merged.onto_ours, bring_base, bring_ours)
+        return replace(found, made=[*self.made[1], *made_of(merged.onto_ours, schemas[1])])
 
     def _with_ids_of(self, ours: Tables, tables: Tables) -> Tables:
         """Tables under the identities that ours has for what both sides made."""
@@ -155,27 +169,31 @@ class _Alignment:
         return found
 
     def _result(
-        self, ours: Tables, theirs: Tables, base: Tables, changes: Sequence[SchemaChange]
+        self,
+        ours: Tables,
+        theirs: Tables,
+        changes: Sequence[SchemaChange],
+        bring_base: Bring,
+        bring_ours: Bring,
     ) -> AlignedSides:
-        fought = self._renamed(self.base.contested_keys, base)
+        base = bring_base(self.base)
         return AlignedSides(
-            MergeBase(base, fought),
+            MergeBase(base, self._contested(self.sides[0], base, bring_base)),
             ours,
             theirs,
             changes,
             self.versions,
             evolved=changed_tables(self.ours, ours),
+            contested_keys=self._contested(self.sides[1], ours, bring_ours),
         )
 
-    def _renamed(self, by_name: Mapping[str, Any], after: Tables) -> dict[str, Any]:
-        """What is known of tables of the base, by the names they have now."""
-        keys = {table_key(n, d): n for n, d in self._schemas(after).items()}
-        before = self._schemas(self.base.tables)
-        found = {}
-        for name, value in by_name.items():
-            later = keys.get(table_key(name, before[name])) if name in before else name
-            if later is not None:
-                found[later] = value
+    def _contested(self, side: Side, after: Tables, bring: Bring) -> dict[str, KeyArray]:
+        """The rows of a side in conflict for good, where they are after it was brought there."""
+        count = len(self.versions)
+        found = contested_after(
+            self.graph, side.tables, side.contested_keys, after, bring, self.staging
+        )
+        del self.versions[count:]  # nothing is made of what was brought there to tell
         return found
 
     def _schemas(self, tables: Tables) -> Schemas:
@@ -227,8 +245,8 @@ class _Alignment:
     def _losses(self, merged: SchemaMerge) -> list[SchemaConflict]:
         """What one side did to rows that the changes of the other leave no place for."""
         own, other = (replace(merged, tables=self._schemas(t)) for t in (self.ours, self.theirs))
-        of_ours = self._base_after(merged.base_to_ours, own)
-        of_theirs = self._base_after(merged.base_to_theirs, other)
+        of_ours = self._base_after(self.base, merged.base_to_ours, own)
+        of_theirs = self._base_after(self.base, merged.base_to_theirs, other)
         found = []
         for base, side, changes, is_theirs in (
             (of_theirs, self.theirs, merged.onto_theirs, True),
@@ -257,21 +275,36 @@ class _Alignment:
 
     # --- where a change does not count -----------------------------------------------------------
 
-    def _base_after(self, changes: Sequence[SchemaChange], merged: SchemaMerge) -> Tables:
+    def _base_after(
+        self, tables: Tables, changes: Sequence[SchemaChange], merged: SchemaMerge
+    ) -> Tables:
         """The base after changes; rebuilt, where its rows are not those that a side made fit."""
         try:
-            return self._after(self.base.tables, changes)
+            return self._after(tables, changes)
         except InvalidData:
-            return self._rebuilt(0, merged, {})
+            return self._rebuilt(0, tables, merged, {})
 
     def _lacking_sides(self, conflicts: Iterable[SchemaConflict]) -> set[int]:
         """The places of sides that are to have what an earlier merge left out, or rows forbid."""
-        found = set()
+        found: set[int] = set()
         for one in conflicts:
-            is_ours = one.winner(self.on_conflict) == "ours"
-            if not one.is_loss and not (one.theirs if is_ours else one.ours):
-                found.add(2 if is_ours else 1)
+            winner = one.winner(self.on_conflict)
+            lacking = {"ours": {2}, "theirs": {1}}.get(str(winner), {1, 2})
+            losing = {"ours": one.theirs, "theirs": one.ours}.get(
+                str(winner), one.ours + one.theirs
+            )
+            if not one.is_loss and not losing:
+                found |= lacking
         return found
+
+    def _undecided(self, conflicts: Iterable[SchemaConflict]) -> frozenset[str]:
+        """Tables that one side dropped and the other changed, where neither counts."""
+        return frozenset(
+            one.table
+            for one in conflicts
+            if one.is_loss and one.winner(self.on_conflict) == NEITHER
+            if one.table not in self.ours or one.table not in self.theirs
+        )
 
     def _onto_kept_sides(self, kept: SchemaMerge, lacking: Collection[int]) -> SchemaMerge:
         """What is kept, with the changes of those sides alone that are not rebuilt."""
@@ -283,40 +316,71 @@ class _Alignment:
 
     def _aligned_without(self, kept: SchemaMerge, lacking: Collection[int]) -> AlignedSides:
         """The three sides in the schema that has the changes of both but some."""
-        if kept.is_base_other:
-            base = self._rebuilt(0, kept, {})
-        else:
-            base = self._base_after(kept.base_to_ours, kept)
-        if kept.taken_back or 1 in lacking:
-            mine = self._rebuilt(1, kept, base)
-        else:
-            mine = self._after(self.ours, kept.onto_ours)
+
+        def bring_base(tables: Tables) -> Tables:
+            if kept.is_base_other:
+                return self._rebuilt(0, tables, kept, {})
+            return self._base_after(tables, kept.base_to_ours, kept)
+
+        def bring_ours(tables: Tables) -> Tables:
+            if kept.taken_back or 1 in lacking:
+                return self._rebuilt(1, tables, kept, base)
+            return self._after(tables, kept.onto_ours)
+
+        base = bring_base(self.base)
+        mine = bring_ours(self.ours)
         if kept.left_out or 2 in lacking:
-            yours = self._rebuilt(2, kept, base)
+            yours = self._rebuilt(2, self.theirs, kept, base)
         else:
             yours = self._in_order_of(mine, self._after(self.theirs, kept.onto_theirs))
-        found = self._result(mine, yours, self._in_order_of(mine, base), kept.onto_ours)
-        return replace(found, taken_back=kept.taken_back, rebuilt=frozenset(self.rebuilt))
+        found = self._result(
+            mine,
+            yours,
+            kept.onto_ours,
+            lambda tables: self._in_order_of(mine, bring_base(tables)),
+            bring_ours,
+        )
+        return replace(
+            found,
+            taken_back=kept.taken_back,
+            rebuilt=frozenset(self.rebuilt),
+            made=self._made_without(kept),
+        )
 
-    def _rebuilt(self, side: int, kept: SchemaMerge, base: Tables) -> Tables:
+    def _made_without(self, kept: SchemaMerge) -> list[MadeChange]:
+        """The changes that lead to the schema of what is kept."""
+        start, made = self._schemas(self.base), list(self.made[0])
+        if kept.is_base_other:
+            gone = kept.taken_back | kept.left_out
+            first = made[0].before
+            some = replay([one for one in made if one.identity not in gone], first, ())
+            start, made = some.tables, made_of(some.changes, first)
+        return [*made, *made_of(kept.base_to_ours, start)]
+
+    def _rebuilt(self, side: int, tables: Tables, kept: SchemaMerge, base: Tables) -> Tables:
         """Tables of a side in the schema of what is kept, by its place among the histories.
 
         They are as they are, rebuilt, or as if the side had left them alone.  What the other side
         masks is masked, and what changes gave columns that do not count is none of their values.
         """
-        sides = [self.base.tables, self.ours, self.theirs]
-        others = [tables for place, tables in enumerate(sides) if place not in (0, side)]
+        others = [one.tables for at, one in enumerate(self.sides) if at not in (0, side)]
         gone = kept.taken_back | kept.left_out
-        tables, remade = self._masked(sides[side], side, gone)
+        tables, remade = self._masked(tables, side, gone)
         remade |= remade_columns(self.made[side], gone)
-        own = self._by_key(tables)
-        elsewhere = [self._by_key(other) for other in (*others, base)]
+        ids = kept.aliases
+        remade = frozenset(ids.get(column, column) for column in remade)
+        own = self._by_key(tables, ids)
+        elsewhere = [self._by_key(other, ids) for other in (*others, base)]
         found = {name: version for name, version in tables.items() if is_hidden(name)}
         for name, definition in kept.tables.items():
             key = table_key(name, definition)
             version = own.get(key)
             is_key_remade = any(column.id in remade for column in definition.schema.key_columns)
-            if version is None or is_key_remade or not can_rebuild(self.graph, version, definition):
+            if (
+                version is None
+                or is_key_remade
+                or not can_rebuild(self.graph, version, definition, ids)
+            ):
                 found[name] = base.get(name) or self._empty(definition)
                 self.rebuilt.add(name)
                 continue
@@ -326,7 +390,9 @@ class _Alignment:
                 continue
             self.rebuilt.add(name)
             more = [each[key] for each in elsewhere if key in each]
-            found[name] = rebuild_table(self.graph, version, definition, more, self.staging, remade)
+            found[name] = rebuild_table(
+                self.graph, version, definition, more, ids, self.staging, remade
+            )
             self.versions.append(found[name])
         return found
 
@@ -351,5 +417,7 @@ class _Alignment:
         failed = remade_columns(there, {one.identity for one, _ in done.failed})
         return self._after(tables, done.changes), failed
 
-    def _by_key(self, tables: Tables) -> dict[str, Version]:
-        return {table_key(n, d): tables[n] for n, d in self._schemas(tables).items()}
+    def _by_key(self, tables: Tables, ids: Mapping[str, str]) -> dict[str, Version]:
+        """Tables by their identities, which `ids` has others for."""
+        keys = {name: table_key(name, known) for name, known in self._schemas(tables).items()}
+        return {ids.get(key, key): tables[name] for name, key in keys.items()}

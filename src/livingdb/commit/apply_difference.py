@@ -63,7 +63,7 @@ def apply_difference(
         mine = tables_of(graph, ours)
         after, versions = pipeline.lifter.tables_after(mine, done.onto_ours, attempt.staging)
         sides = _sides(graph, difference, after, attempt.staging)
-        base, theirs = in_schema_of(graph, after, *sides, attempt.staging)
+        base, theirs = in_schema_of(graph, after, *sides, lambda: done.aliases, attempt.staging)
         options = MergeOptions(on_conflict="theirs")
         merged = merge_cleanly(graph, MergeBase(base), after, theirs, options, attempt.staging)
         sources = {"difference": difference.end.address.hex()}

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.commit.align_schemas import AlignedSides, align_schemas
+from livingdb.commit.align_schemas import AlignedSides
 from livingdb.commit.keep_schema import SchemaKept, keeps_schema, rehearse
+from livingdb.commit.merge_sides import merge_sides
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
 from livingdb.errors import MergeConflict, RuleViolation
@@ -133,7 +134,7 @@ def _merge_heads(
 ) -> Proposal:
     source, options = how
     graph = pipeline.graph
-    sides = align_schemas(graph, pipeline.lifter, ours, theirs, options.on_conflict, staging)
+    sides = merge_sides(graph, pipeline.lifter, ours, theirs, options.on_conflict, staging)
     if sides.conflicts:
         raise schema_error(sides.conflicts)
     merged = merge_cleanly(graph, sides.base, sides.ours, sides.theirs, options, staging)
@@ -272,7 +273,7 @@ def preview(pipeline: Pipeline, source: str, into: str, options: MergeOptions) -
     theirs = graph.resolve(source).snapshot
     forward = is_ancestor(graph.snapshots, ours, theirs)
     with graph.stage() as staging:
-        sides = align_schemas(graph, pipeline.lifter, ours, theirs, options.on_conflict, staging)
+        sides = merge_sides(graph, pipeline.lifter, ours, theirs, options.on_conflict, staging)
         tables = {**sides.theirs, **sides.ours}
         if sides.conflicts:
             return Preview(MergedTables(), tables, {}, forward, (), sides.conflicts)

@@ -19,9 +19,9 @@ from livingdb.catalog.ids import SyncId
 from livingdb.catalog.merge_requests import MERGED, OPEN, MergeEventRow, MergeRequestRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
-from livingdb.commit.align_schemas import align_schemas
 from livingdb.commit.check_rights import MERGE_ONLY
 from livingdb.commit.merge import MergeOptions, merge_cleanly
+from livingdb.commit.merge_sides import merge_sides
 from livingdb.commit.pipeline import Pipeline
 from livingdb.commit.proposal import Proposal
 from livingdb.errors import NotFound, RuleViolation
@@ -189,7 +189,7 @@ def judge_request(
     if made is not None:
         return judge_change(_pending(pipeline, row, rule, target, ours, theirs, made))
     with graph.stage() as staging:
-        sides = align_schemas(graph, pipeline.lifter, ours, theirs, "fail", staging)
+        sides = merge_sides(graph, pipeline.lifter, ours, theirs, "fail", staging)
         if sides.conflicts:
             return None
         merged = merge_cleanly(graph, sides.base, sides.ours, sides.theirs, MergeOptions(), staging)

@@ -7,7 +7,8 @@ what was written since, and with what the change had hidden.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit.merge import MergeOptions, merge_cleanly, schema_error
@@ -15,6 +16,7 @@ from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import BranchChange, Proposal
 from livingdb.errors import InvalidData, LivingDBError, MergeConflict, RuleViolation
 from livingdb.evolution.changes.revert_change import InverseLens, revert_of
+from livingdb.evolution.equal_changes import unified_changes
 from livingdb.evolution.lenses.lens import RowImages
 from livingdb.evolution.lenses.sides import images_between
 from livingdb.evolution.merge_schemas import replay_changes
@@ -22,7 +24,12 @@ from livingdb.evolution.plan import apply_changes, changed_tables, definitions_o
 from livingdb.evolution.rebuild_table import can_rebuild, rebuild_table
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.evolution.schema_elements import MadeChange, planned_tables, table_key
-from livingdb.evolution.schema_history import fork_of, schema_history, visible_schemas
+from livingdb.evolution.schema_history import (
+    fork_of,
+    schema_history,
+    settled_fork,
+    visible_schemas,
+)
 from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.merge import MergeBase
@@ -95,7 +102,8 @@ def _replay(
         ours = graph.snapshots.at(branch.head)
         mine = tables_of(graph, ours)
         sides = tables_of(graph, before), tables_of(graph, after)
-        base, theirs = in_schema_of(graph, mine, *sides, attempt.staging)
+        ids = cache(lambda: _twin_ids(pipeline, which, ours))
+        base, theirs = in_schema_of(graph, mine, *sides, ids, attempt.staging)
         how_to = options or MergeOptions()
         merged = merge_cleanly(graph, MergeBase(base), mine, theirs, how_to, attempt.staging)
         if not merged.tables:
@@ -116,9 +124,16 @@ def _replay(
 
 
 def in_schema_of(
-    graph: Graph, ours: Tables, before: Tables, after: Tables, staging: Staging
+    graph: Graph,
+    ours: Tables,
+    before: Tables,
+    after: Tables,
+    ids: Callable[[], Mapping[str, str]],
+    staging: Staging,
 ) -> tuple[Tables, Tables]:
     """What differs between two snapshots of one schema, in the schema that a branch has.
+
+    `ids` are those that the branch has for what it has made itself, by theirs.
 
     Tables that have another schema there are of the rows that differ, and no others.  A hidden
     table goes by its name: it has the id of the one it is beside.
@@ -130,7 +145,7 @@ def in_schema_of(
         if is_hidden(name) or old is None or new is None or old.address == new.address:
             continue
         key = table_key(name, graph.versions.definition(new))
-        here = mine.get(key)
+        here = mine.get(key) or mine.get(ids().get(key, key))
         if here is None or not graph.versions.is_alike(old, new):
             continue
         if here == name and graph.versions.is_alike(ours[here], new):
@@ -139,31 +154,49 @@ def in_schema_of(
         images = images_between(graph.versions, old, new)
         if images:
             base[here], theirs[here] = _small_versions(
-                graph, ours[here], here, new, images, staging
+                graph, ours[here], here, new, images, ids(), staging
             )
     return base, theirs
 
 
 def _small_versions(
-    graph: Graph, mine: Version, name: str, new: Version, images: RowImages, staging: Staging
+    graph: Graph,
+    mine: Version,
+    name: str,
+    new: Version,
+    images: RowImages,
+    ids: Mapping[str, str],
+    staging: Staging,
 ) -> tuple[Version, Version]:
     """Rows of a version before and after a change, in the definition of another version."""
     versions = graph.versions
     definition, target = versions.definition(new), versions.definition(mine)
-    if not can_rebuild(graph, new, target):
+    if not can_rebuild(graph, new, target, ids):
         raise _conflict(name, "it has another key since")
     later = {column.id: column for column in target.schema.columns}
     for column in definition.schema.columns:
-        if column.id in later and later[column.id].type != column.type:
-            raise _conflict(name, f"the column {later[column.id].name!r} has another type since")
+        now = later.get(ids.get(column.id, column.id))
+        if now is not None and now.type != column.type:
+            raise _conflict(name, f"the column {now.name!r} has another type since")
     found = []
     for rows in (images.before, images.after):
         shape = versions.forest(new).shape
         delta = ingest.carried_upserts(definition.schema, shape, rows)
         columns = [column for column in delta.columns if column is not None]
         small = versions.create(definition, [columns] if len(delta) else [], staging.sink)
-        found.append(rebuild_table(graph, small, target, [mine], staging))
+        found.append(rebuild_table(graph, small, target, [mine], ids, staging))
     return found[0], found[1]
+
+
+def _twin_ids(pipeline: Pipeline, which: SnapshotRow, ours: SnapshotRow) -> Mapping[str, str]:
+    """The ids that a branch has for equal columns and tables of its own, by those of a snapshot."""
+    fork = settled_fork(pipeline.graph, pipeline.lifter, which, ours)
+    if fork is None:
+        return {}
+    there, here = (
+        schema_history(pipeline.graph, pipeline.lifter, fork, row) for row in (which, ours)
+    )
+    return unified_changes(there, here).ids
 
 
 def _conflict(table: str, why: str) -> MergeConflict:

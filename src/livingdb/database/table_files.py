@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from livingdb.database.row_groups import RowGroups
 from livingdb.errors import InvalidData, StorageFailure, Unsupported
 from livingdb.tables.batches import large_batches
 from livingdb.tables.type_names import type_name
@@ -18,8 +19,6 @@ from livingdb.tables.type_names import type_name
 __all__ = ["FORMATS", "check_format", "put_in_place", "read_rows", "write_rows"]
 
 FORMATS = ("parquet", "csv", "arrow")
-_ROW_GROUP = 1 << 20
-_ROW_GROUP_BYTES = 256 << 20
 
 
 def check_format(written: str, schema: pa.Schema, table: str) -> None:
@@ -66,12 +65,8 @@ def put_in_place(path: Path) -> Iterator[Path]:
 def _writer(path: Path, written: str, schema: pa.Schema) -> Iterator[Any]:
     """A function that takes batches."""
     if written == "parquet":
-        import pyarrow.parquet as pq
-
-        with pq.ParquetWriter(path, schema, compression="zstd") as parquet:
-            groups = _RowGroups(parquet)
+        with RowGroups(path, schema) as groups:
             yield groups.add
-            groups.end()
     elif written == "arrow":
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as arrow:
             yield arrow.write_batch
@@ -80,29 +75,6 @@ def _writer(path: Path, written: str, schema: pa.Schema) -> Iterator[Any]:
 
         with pc.CSVWriter(str(path), schema) as csv:
             yield csv.write_batch
-
-
-class _RowGroups:
-    """Writes rows in groups as large as pyarrow's own: a group costs something by itself."""
-
-    def __init__(self, parquet: Any) -> None:
-        self._parquet = parquet
-        self._held: list[pa.RecordBatch] = []
-        self._rows, self._bytes = 0, 0
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Take rows; write those there are if they are enough."""
-        self._held.append(batch)
-        self._rows += len(batch)
-        self._bytes += batch.nbytes
-        if self._rows >= _ROW_GROUP or self._bytes >= _ROW_GROUP_BYTES:
-            self.end()
-
-    def end(self) -> None:
-        """Write what is left."""
-        if self._held:
-            self._parquet.write_table(pa.Table.from_batches(self._held), row_group_size=self._rows)
-            self._held, self._rows, self._bytes = [], 0, 0
 
 
 def read_rows(path: Path, written: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -21,6 +21,7 @@ from livingdb.engines.request import TableLocation
 from livingdb.engines.spark.session import spark_session
 from livingdb.engines.spark.stop_jobs import stoppable_jobs
 from livingdb.errors import InvalidData, LivingDBError
+from livingdb.interruption import check_interruption
 
 __all__ = ["ARTIFACT", "FunctionFailed", "FunctionResult", "artifact_of", "run_frames", "run_model"]
 
@@ -104,14 +105,18 @@ def run_model(
 
 
 def _call_function(view: View, function: Any, tables: Any, params: dict[str, Any]) -> Any:
+    """What a function answers; nothing interrupts it, but once stopped it has no answer."""
     try:
-        return function(tables, **params)
+        answer = function(tables, **params)
     except LivingDBError:
         raise
     except Exception as error:
+        check_interruption()
         raise FunctionFailed(
             f"{view.function!r} failed: {type(error).__name__}: {error}"
         ) from error
+    check_interruption()
+    return answer
 
 
 class FunctionFailed(LivingDBError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
@@ -63,7 +62,7 @@ class MessageFilter:
         """Snapshots with what is told of them."""
         if self._told is None:
             return list(rows)
-        return [replace(row, message=self.message(row)) for row in rows]
+        return [row._replace(message=self.message(row)) for row in rows]
 
 
 def _beginnings_told(graph: Graph, rows: Iterable[SnapshotRow]) -> set[int] | None:

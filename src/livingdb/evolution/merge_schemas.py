@@ -26,6 +26,7 @@ from livingdb.evolution.schema_elements import (
 )
 
 __all__ = [
+    "NEITHER",
     "Histories",
     "SchemaConflict",
     "SchemaMerge",
@@ -36,6 +37,9 @@ __all__ = [
     "patch_schema",
     "replay_changes",
 ]
+
+NEITHER = "neither"
+"""The policy by which of two changes that contradict each other none counts."""
 
 _NO_COLUMNS = ("key", "check", "unique")
 """What elements of a table have in the place of a column's id."""
@@ -64,12 +68,12 @@ class SchemaConflict:
         return self.table if self.column is None else f"{self.table}.{self.column}"
 
     def winner(self, on_conflict: Any) -> str | None:
-        """Whose change counts by a policy: "ours", "theirs", or nobody's yet."""
+        """Whose change counts by a policy: "ours", "theirs", `NEITHER`, or nobody's yet."""
         given = on_conflict
         if isinstance(given, Mapping):
             names = (self.element, self.table, "*")
             given = next((given[name] for name in names if name in given), "fail")
-        return given if given in ("ours", "theirs") else None
+        return given if given in ("ours", "theirs", NEITHER) else None
 
 
 def losing_changes(
@@ -79,9 +83,10 @@ def losing_changes(
     ours: set[str] = set()
     theirs: set[str] = set()
     for one in conflicts:
-        if one.winner(on_conflict) == "ours":
+        winner = one.winner(on_conflict)
+        if winner != "theirs":
             theirs |= {change.identity for change in one.theirs}
-        else:
+        if winner != "ours":
             ours |= {change.identity for change in one.ours}
     return ours, theirs
 
@@ -103,6 +108,8 @@ class SchemaMerge:
     """The ids of changes of ours that do not count."""
     left_out: frozenset[str] = frozenset()
     """The ids of changes of theirs that do not count."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """The ids in the merged schema of what the sides have under others."""
     is_base_other: bool = False
     """Whether the base has made some of those, so that no changes lead from it to the schema."""
 
@@ -139,6 +146,7 @@ def merge_schemas(schemas: ThreeSchemas, made: Histories) -> SchemaMerge:
         replay(in_theirs, base, known, aliases=same.theirs.back).changes,
         onto_ours.tables,
         _merged_conflicts(conflicts),
+        aliases={**same.ours.ids, **onto_ours.aliases},
     )
 
 
@@ -267,6 +275,7 @@ def merge_kept(
         second.tables,
         taken_back=frozenset(no_ours),
         left_out=frozenset(no_theirs),
+        aliases={**first.aliases, **second.aliases},
         is_base_other=len(in_start) < len(in_base),
     )
 

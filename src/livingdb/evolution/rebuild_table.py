@@ -1,5 +1,6 @@
 """The rows of a table in another definition of it, column by column, by identity.
 
+What came about twice is one, under either of its identities.
 Where no lens leads from one to the other: a column that the rows do not have has the value of the
 row with the same key in other versions of the table, or else its default.
 """
@@ -14,6 +15,7 @@ import pyarrow as pa
 from livingdb.evolution.lenses.column_lens import constant_column, replace_values
 from livingdb.evolution.lenses.row_alignment import align_rows, keys_of
 from livingdb.evolution.lenses.sides import VersionSide
+from livingdb.evolution.schema_elements import aliased
 from livingdb.graph.graph import Graph
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Version
@@ -23,10 +25,17 @@ from livingdb.tables.schema import Column, TableSchema
 __all__ = ["can_rebuild", "rebuild_table"]
 
 
-def can_rebuild(graph: Graph, version: Version, definition: Definition) -> bool:
+Ids = Mapping[str, str]
+"""The identities that a definition has for what came about twice, by other ones of it."""
+
+
+def can_rebuild(graph: Graph, version: Version, definition: Definition, ids: Ids) -> bool:
     """Whether the rows have the key that the definition wants."""
-    schema = graph.versions.definition(version).schema
-    return _key(schema) == _key(definition.schema)
+    return _key(_schema(graph, version, ids)) == _key(definition.schema)
+
+
+def _schema(graph: Graph, version: Version, ids: Ids) -> TableSchema:
+    return aliased(graph.versions.definition(version), ids).schema
 
 
 def rebuild_table(
@@ -34,6 +43,7 @@ def rebuild_table(
     version: Version,
     definition: Definition,
     others: Sequence[Version],
+    ids: Ids,
     staging: Staging,
     remade: frozenset[str] = frozenset(),
 ) -> Version:
@@ -42,9 +52,13 @@ def rebuild_table(
     So are those of columns that are `remade`, by their ids.
     """
     versions = graph.versions
-    own = versions.definition(version).schema
+    own = _schema(graph, version, ids)
     known = {place: name for place, name in _names(own).items() if place[0] not in remade}
-    usable = [other for other in others if can_rebuild(graph, other, definition)]
+    usable = {
+        other: _schema(graph, other, ids)
+        for other in others
+        if can_rebuild(graph, other, definition, ids)
+    }
 
     def batches() -> Iterator[list[pa.Array]]:
         for batch in VersionSide(versions, {"": version}).scan(""):
@@ -60,7 +74,7 @@ def _columns(
     own: TableSchema,
     known: Mapping[tuple[str, pa.DataType], str],
     schema: TableSchema,
-    others: Sequence[Version],
+    others: Mapping[Version, TableSchema],
 ) -> list[pa.Array]:
     found = []
     for column in schema.stored_columns:
@@ -73,13 +87,16 @@ def _columns(
 
 
 def _missing(
-    graph: Graph, rows: pa.Table, own: TableSchema, column: Column, others: Sequence[Version]
+    graph: Graph,
+    rows: pa.Table,
+    own: TableSchema,
+    column: Column,
+    others: Mapping[Version, TableSchema],
 ) -> pa.Array:
     """A column that rows do not have: as others have it, or else its default."""
     values = constant_column(column.default, column.type)(rows)
     open_ones = np.ones(rows.num_rows, bool)
-    for other in others:
-        schema = graph.versions.definition(other).schema
+    for other, schema in others.items():
         name = _names(schema).get((column.id, column.type))
         if name is None or not open_ones.any():
             continue

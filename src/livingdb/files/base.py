@@ -102,8 +102,12 @@ class Files(Protocol):
         """
         ...
 
-    def create(self, path: str) -> FileWriter:
-        """A writer of the file; nothing is visible before its `commit()`."""
+    def create(self, path: str, *, cached: bool = True) -> FileWriter:
+        """A writer of the file; nothing is visible before its `commit()`.
+
+        If it need not be `cached`, since nobody is known to read it soon, large blocks may go from
+        where they lie straight to the disk, which spares copying them.
+        """
         ...
 
     def write(self, path: str, data: Data) -> None:

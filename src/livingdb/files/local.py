@@ -20,6 +20,9 @@ from livingdb.files.syscalls import Syscalls
 
 __all__ = ["LocalFiles"]
 
+_DIRECT_BYTES = 1 << 20
+"""What is written directly is a multiple of this, and so of every block size."""
+
 
 class LocalFiles(Files):
     """Files below a folder, which is made on the first write.
@@ -56,8 +59,9 @@ class LocalFiles(Files):
         """Make the folder itself, durable in the one above."""
         self._make_folder(self.root)
 
-    def create(self, path: str) -> FileWriter:
-        return _LocalWriter(self, self._location(path))
+    def create(self, path: str, *, cached: bool = True) -> FileWriter:
+        made = _LocalWriter if cached else _DirectWriter
+        return made(self, self._location(path))
 
     def delete(self, path: str) -> None:
         location = self._location(path)
@@ -215,3 +219,34 @@ class _LocalWriter(FileWriter):
                 self._syscalls.close(descriptor)
         with suppress(OSError):
             self._syscalls.unlink(self._temporary)
+
+
+class _DirectWriter(_LocalWriter):
+    """Has large blocks written from where they lie, without a copy of them in the system's cache.
+
+    Where the file system cannot do that, or the memory does not begin at a page, and for what is
+    left of a block, it is a writer as any other.
+    """
+
+    _is_able = True
+
+    def _append(self, data: memoryview) -> None:
+        whole = len(data) - len(data) % _DIRECT_BYTES
+        written = self._append_directly(data[:whole]) if whole and self._is_able else 0
+        super()._append(data[written:])
+
+    def _append_directly(self, data: memoryview) -> int:
+        """How many bytes were taken; fewer than there are if it is not possible."""
+        assert self._descriptor is not None
+        written = 0
+        self._is_able = self._syscalls.pass_by_cache(self._descriptor, True)
+        while self._is_able and written < len(data):
+            with self._files._write_step("write", self._target):
+                try:
+                    written += self._syscalls.write(self._descriptor, data[written:])
+                except OSError as error:
+                    if error.errno != errno.EINVAL:
+                        raise
+                    self._is_able = False  # nothing of it was written
+        self._syscalls.pass_by_cache(self._descriptor, False)
+        return written

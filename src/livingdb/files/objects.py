@@ -57,7 +57,7 @@ class ObjectFiles(Files):
         with self._store_call("read", key):
             return RangedReader(self, key, self._filesystem.open_input_file(key))
 
-    def create(self, path: str) -> FileWriter:
+    def create(self, path: str, *, cached: bool = True) -> FileWriter:
         return _ObjectWriter(self, self._key(path), self._spool_folder)
 
     def delete(self, path: str) -> None:

@@ -95,7 +95,7 @@ class ReadOnlyFiles(Files):
     def view(self, path: str) -> Buffer:
         return self._files.view(path)
 
-    def create(self, path: str) -> FileWriter:
+    def create(self, path: str, *, cached: bool = True) -> FileWriter:
         self._refuse()
 
     def delete(self, path: str) -> None:

@@ -10,6 +10,7 @@ import os
 __all__ = ["Syscalls"]
 
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+_DIRECT: int = getattr(os, "O_DIRECT", 0)
 _FOLDERS_NEED_NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
 
 
@@ -23,6 +24,19 @@ class Syscalls:
     def write(self, descriptor: int, data: memoryview) -> int:
         """Write some of the data from its beginning; how many bytes were taken."""
         return os.write(descriptor, data)
+
+    def pass_by_cache(self, descriptor: int, is_on: bool) -> bool:
+        """Whether what is written from now on passes by the system's cache, as asked for."""
+        if not _DIRECT:
+            return False
+        flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | _DIRECT if is_on else flags & ~_DIRECT)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            return False
+        return is_on
 
     def fsync(self, descriptor: int) -> None:
         """Wait until the file's bytes are on the disk itself, not in one of its caches."""

@@ -1,8 +1,7 @@
-"""Three-way merge of snapshots, table by table.
+"""Three-way merge of tables of one schema.
 
-What theirs changed since the base is put on ours.  Several common ancestors are first merged
-into a virtual one; a row in conflict there is in conflict for good, unless ours and theirs agree
-on it.
+What theirs changed since the base is put on ours.  A row on which the ancestors that a base was
+joined from contradict each other is in conflict for good, unless ours and theirs agree on it.
 """
 
 from __future__ import annotations
@@ -13,11 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import MergeConflict
-from livingdb.graph.ancestry import common_ancestors, common_ancestors_of
-from livingdb.graph.diff import diff_versions, lookup_diff, union_row_keys
-from livingdb.graph.graph import Graph, tables_of
+from livingdb.graph.diff import diff_versions, lookup_diff
+from livingdb.graph.graph import Graph
 from livingdb.graph.merge_duplicates import without_duplicates
 from livingdb.graph.merge_policy import Policies
 from livingdb.graph.names import is_hidden
@@ -37,7 +34,6 @@ __all__ = [
     "MergeBase",
     "MergedTables",
     "conflict_table",
-    "merge_base",
     "merge_error",
     "merge_tables",
     "permanent_conflicts",
@@ -74,33 +70,6 @@ class MergeBase:
 
     tables: Tables
     contested_keys: Mapping[str, KeyArray] = field(default_factory=dict)
-
-
-def merge_base(graph: Graph, ours: SnapshotRow, theirs: SnapshotRow, staging: Staging) -> MergeBase:
-    """What two snapshots come from; several common ancestors are merged into one."""
-    return _merge_bases(graph, common_ancestors(graph.snapshots, ours, theirs), staging)
-
-
-def _merge_bases(graph: Graph, bases: Sequence[SnapshotRow], staging: Staging) -> MergeBase:
-    """Snapshots merged one after the other, oldest first; what is in conflict is contested."""
-    if not bases:
-        return MergeBase({})
-    first, *others = bases[::-1]
-    tables: dict[str, Version] = tables_of(graph, first)
-    contested: dict[str, KeyArray] = {}
-    joined = [first]
-    for other in others:
-        common = common_ancestors_of(graph.snapshots, joined, [other])
-        below = _merge_bases(graph, common, staging)
-        merged = merge_tables(graph, below, tables, tables_of(graph, other), Policies(), staging)
-        tables = overlay_tables(tables, merged.tables)
-        for name, conflicts in merged.conflicts.items():
-            rows = graph.versions.rows(tables[name])
-            parts = [part.keys for part in conflicts]
-            parts += [contested[name]] if name in contested else []
-            contested[name] = union_row_keys(parts, rows)
-        joined.append(other)
-    return MergeBase(tables, contested)
 
 
 def merge_tables(

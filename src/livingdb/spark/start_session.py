@@ -95,6 +95,7 @@ def _start(
     """A new session; the right Python on both sides, quiet, and small enough for this machine."""
     is_there = _is_running()
     if not is_there:
+        _refuse_beside_connect()
         check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -123,6 +124,20 @@ def _start(
         started: SparkSession = builder.getOrCreate()
     started.sparkContext.setLogLevel("ERROR")
     return started
+
+
+def _refuse_beside_connect() -> None:
+    """`Unsupported` where all of PySpark is the client of a Spark Connect server.
+
+    Its files may be on another machine: what a database computes by itself has to run here.
+    """
+    from pyspark.sql.utils import is_remote
+
+    if is_remote():
+        raise Unsupported(
+            "this process is a client of Spark Connect, and what a database computes on Spark runs "
+            "in its own: give the session to livingdb.spark.sql or load, or say engine='embedded'"
+        )
 
 
 def _is_running() -> bool:

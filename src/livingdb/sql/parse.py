@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -39,6 +40,7 @@ _ELSEWHERE = {
     "TRUNCATE": "DELETE without WHERE empties a table",
     "USE": "each branch has its own sql method, and branch.table names a table of another",
 }
+_REMEMBERED_LENGTH = 4096
 _MOST_DIGITS = 400
 """Signs of a number: decimals have 38 digits, and a double that is written out some 330."""
 _OTHERS = """
@@ -65,8 +67,17 @@ class _Dialect(Spark):
 def parse_statement(text: str) -> exp.Expr:
     """The tree of the one statement in the text.
 
-    A positional `?` becomes a parameter named by its number, from 1.
+    A positional `?` becomes a parameter named by its number, from 1.  The tree is the caller's
+    own: texts that come again are not read anew, but copied from what was read.
     """
+    if isinstance(text, str) and len(text) <= _REMEMBERED_LENGTH:
+        return _remembered(text).copy()
+    return _single_tree(_parse(text, statement=True))
+
+
+@lru_cache(maxsize=256)
+def _remembered(text: str) -> exp.Expr:
+    """The tree of a statement, which nobody changes."""
     return _single_tree(_parse(text, statement=True))
 
 

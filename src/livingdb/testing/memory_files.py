@@ -36,7 +36,7 @@ class MemoryFiles(Files):
     def view(self, path: str) -> memoryview:
         return memoryview(self.read(path))
 
-    def create(self, path: str) -> FileWriter:
+    def create(self, path: str, *, cached: bool = True) -> FileWriter:
         return _MemoryWriter(self, check_path(path))
 
     def delete(self, path: str) -> None:

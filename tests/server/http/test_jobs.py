@@ -9,12 +9,23 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.server.http.conftest import Served
+from tests.server.http.conftest import Served, serve
 
 import livingdb
 from livingdb.errors import InvalidData, LimitExceeded, NotFound
 from livingdb.server.http.jobs import Jobs
 from livingdb.server.settings import Limits
+
+TRAINING, GO_ON, FAILS = Event(), Event(), Event()
+
+
+def train(_tables: dict[str, Any]) -> bytes:
+    """A model whose own Python nothing interrupts."""
+    TRAINING.set()
+    assert GO_ON.wait(30)
+    if FAILS.is_set():
+        raise ValueError("no")
+    return b"trained"
 
 
 def test_long_work_is_a_job(olga: httpx.Client, served: Served) -> None:
@@ -117,3 +128,43 @@ def test_a_query_of_a_job_ends_with_it(served: Served) -> None:
     job.cancel()
     assert job.over.wait(30)
     assert job.state == "cancelled"
+
+
+def test_what_a_cancelled_job_still_makes_is_not_stored(tmp_path: Path) -> None:
+    GO_ON.set()
+    with livingdb.create(tmp_path / "db", engine="embedded", trust=["tests.*"]) as db:
+        main = db.branch("main")
+        main.create_table("orders", {"id": "bigint"}, key="id")
+        main.derive("forecast", model=f"{__name__}:train", when="on demand")
+        main.insert("orders", {"id": [1]})
+        head = db.branch("forecast").head
+        served = serve(db)
+        olga = served.client("olga")
+
+        def refresh() -> httpx.Response:
+            return olga.post("/v1/views/refresh", json={"name": "forecast"})
+
+        try:
+            for act in (FAILS.clear, FAILS.set):
+                act()
+                TRAINING.clear()
+                GO_ON.clear()
+                answer = refresh()
+                assert TRAINING.wait(30)
+                job = f"/v1/jobs/{answer.json()['id']}"
+                assert olga.get(job).json()["state"] == "running"
+                told = olga.post(f"{job}/cancel").json()
+                assert (told["state"], told["ended"]) == ("cancelling", None)
+                assert olga.get(job).json()["state"] == "cancelling"
+                GO_ON.set()
+                ended = served.wait(olga, answer)
+                assert (ended["state"], ended["result"]) == ("cancelled", None)
+                assert db.branch("forecast").head == head
+                assert db.sync("forecast").state == "active"
+            FAILS.clear()
+            assert served.wait(olga, refresh())["state"] == "done"
+            assert db.branch("forecast").head != head
+        finally:
+            GO_ON.set()
+            FAILS.clear()
+            served.close()

@@ -56,6 +56,13 @@ def test_a_renamed_column_is_no_row(db: livingdb.Database) -> None:
     assert db.diff("main", "main").schema == ()
 
 
+def test_what_is_taken_back_is_shown_as_what_it_takes_back(db: livingdb.Database) -> None:
+    added = AddColumn("orders", "vat", "int", default=25)
+    db.branch("main").evolve(added)
+    (back,) = db.diff("main", "start").schema
+    assert repr(back) == f"RevertChange({added!r})"
+
+
 def test_rows_are_keyed_and_named_as_in_the_second(db: livingdb.Database) -> None:
     main = db.branch("main")
     main.update("orders", {"id": [1], "city": ["Hamar"]})

@@ -255,3 +255,49 @@ def test_opening_makes_nothing(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         files.read("a")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("size", [0, 5, 1 << 20, (3 << 20) + 5])
+def test_large_blocks_that_need_not_be_cached(tmp_path: Path, size: int) -> None:
+    content = os.urandom(size)
+    (tmp_path / "source").write_bytes(content)
+    files = LocalFiles(tmp_path)
+    mapped = files.view("source")
+    with files.create("a", cached=False) as writer:
+        writer.write(b"" if not size else mapped)
+        writer.write(b"and more")
+        writer.write(content)  # which begins where no block does
+        writer.commit()
+    assert files.read("a") == content + b"and more" + content
+
+
+def test_a_file_system_that_caches_everything(tmp_path: Path) -> None:
+    class Refusing(Syscalls):
+        passing = False
+        refused = 0
+
+        def pass_by_cache(self, descriptor: int, is_on: bool) -> bool:
+            self.passing = is_on
+            return is_on
+
+        def write(self, descriptor: int, data: memoryview) -> int:
+            if self.passing:
+                self.refused += 1
+                raise OSError(errno.EINVAL, "no such thing")
+            return super().write(descriptor, data)
+
+    content, refusing = os.urandom(2 << 20), Refusing()
+    files = LocalFiles(tmp_path, syscalls=refusing)
+    with files.create("a", cached=False) as writer:
+        writer.write(content)
+        writer.write(content)
+        writer.commit()
+    assert files.read("a") == content * 2
+    assert refusing.refused == 1
+
+
+def test_a_direct_write_that_fails_is_a_failure(tmp_path: Path) -> None:
+    files = FaultyFiles(tmp_path, faults=[Fault("write", 1, errno.ENOSPC)])
+    with files.create("a", cached=False) as writer, pytest.raises(StorageFailure):
+        writer.write(os.urandom(1 << 20))
+    assert names(tmp_path) == []

@@ -12,6 +12,8 @@ from tests.unit.sql.shop import shop
 from tests.unit.sql.twin import BranchScope
 
 from livingdb.errors import InvalidData
+from livingdb.sql.parameters import bind_parameters, parameter_names
+from livingdb.sql.parse import parse_statement
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +111,13 @@ def test_changes_take_parameters() -> None:
 def test_wrong_parameters(main: BranchScope, text: str, given: object, words: str) -> None:
     with pytest.raises(InvalidData, match=words):
         main.sql(text, given)
+
+
+def test_a_statement_that_was_read_before_is_nobody_elses() -> None:
+    text = "SELECT id FROM orders WHERE id = :one OR id = :two"
+    first = parse_statement(text)
+    assert bind_parameters(first, {"one": 1, "two": 2}) == {"p0": 1, "p1": 2}
+    first.set("expressions", [])
+    again = parse_statement(text)
+    assert parameter_names(again) == ["one", "two"]
+    assert [column.name for column in again.expressions] == ["id"]

@@ -6,26 +6,33 @@ import { tellChanged, useData } from "../live";
 import { Act, Choice, Field, Heading, Nothing, Shown, State, Time } from "../parts";
 import { to } from "../route";
 import { type AlertInfo } from "../types";
+import { plural } from "../words";
 
 export function AlertsView(): JSX.Element {
-  const [state, setState] = useState("open"), [note, setNote] = useState("");
+  const [state, setState] = useState("open");
   const found = useData(`alerts ${state}`, (signal) => get<{ alerts: AlertInfo[] }>("/v1/alerts", { state: state === "all" ? undefined : state, limit: 200 }, signal), ["alert"]);
-  const done = (): void => tellChanged("alert");
   return (
     <section class="page">
       <Heading title="Alerts">
         <Choice label="Show" value={state} options={["open", "acknowledged", "resolved", "all"]} onChange={setState} />
-        <Field label="Note" value={note} onChange={setNote} placeholder="what you found" />
       </Heading>
       <Shown of={found}>{({ alerts }) => alerts.length ? (
-        <ul class="cards">{alerts.map((one) => (
-          <li key={one.number}><State of={one.severity} /> <State of={one.state} /> <b dir="auto">{one.message}</b>
-            <p class="note">{one.event} · <a href={to("syncs", { name: one.sync })} dir="auto">{one.sync}</a> · <Time of={one.time} />{one.deliveries.length ? ` · told ${one.deliveries.length}` : ""}</p>
-            <div class="row">
-              {one.state === "open" && <Act words="Acknowledge" act={() => post(`/v1/alerts/${one.number}`, { action: "acknowledge", note })} onDone={done} />}
-              {one.state !== "resolved" && <Act words="Resolve" act={() => post(`/v1/alerts/${one.number}`, { action: "resolve", note })} onDone={done} />}
-            </div></li>))}</ul>
+        <ul class="cards">{alerts.map((one) => <Alert key={one.number} of={one} />)}</ul>
       ) : <Nothing><p>{state === "open" ? "Nothing needs you." : "None."}</p></Nothing>}</Shown>
     </section>
+  );
+}
+
+function Alert({ of }: { of: AlertInfo }): JSX.Element {
+  const [note, setNote] = useState("");
+  const act = (action: string) => () => post(`/v1/alerts/${of.number}`, { action, note });
+  const done = (): void => tellChanged("alert");
+  return (
+    <li><State of={of.severity} /> <b><a href={to("syncs", { name: of.sync })} dir="auto">{of.sync}</a>: {of.event.replaceAll("_", " ")}</b>
+      <p dir="auto">{of.message}</p>
+      <p class="note">{of.state} · <Time of={of.time} />{of.deliveries.length ? ` · sent to ${plural(of.deliveries.length, "sink")}` : ""}</p>
+      {of.state !== "resolved" && <div class="row"><Field label="Note" value={note} onChange={setNote} placeholder="what you found" />
+        {of.state === "open" && <Act words="Acknowledge" act={act("acknowledge")} onDone={done} />}
+        <Act words="Resolve" act={act("resolve")} onDone={done} /></div>}</li>
   );
 }

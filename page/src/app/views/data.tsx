@@ -7,8 +7,8 @@ import { useData } from "../live";
 import { Cell, Field, Heading, Nothing, Problem, RowTable, Shown, SnapshotLink, Time } from "../parts";
 import { useBranches } from "../refs";
 import { go, to, type Route } from "../route";
-import { type Page, type Rows, type Snapshot, type SqlAnswer, type TableInfo } from "../types";
-import { plural, text } from "../words";
+import { type Page, type Rows, type Snapshot, type SqlAnswer, type SyncInfo, type TableInfo } from "../types";
+import { isNumber, plural, text, when } from "../words";
 import { Edits, quoted, type Edit } from "./edits";
 
 const PAGE = 100, HISTORY = 200;
@@ -22,9 +22,9 @@ export function DataView({ route }: { route: Route }): JSX.Element {
   useEffect(() => { setTyped(ref); }, [ref]);
   return (
     <section class="page">
-      <Heading title="Data" note={isBranch ? "The branch as it is now" : "As it was: nothing can be changed here"}>
+      <Heading title="Data" note={isBranch ? "Choose a row for its history, or to change it" : "As it was: nothing can be changed here"}>
         <form class="row" onSubmit={(event) => { event.preventDefault(); go("data", { ref: typed, table }); }}>
-          <Field label="At" value={typed} onChange={setTyped} list="refs" />
+          <Field label="At branch, tag or snapshot" value={typed} onChange={setTyped} list="refs" />
           <button type="submit">Go</button>
         </form>
       </Heading>
@@ -60,6 +60,11 @@ function TableView({ at, table, isBranch, edits, setEdits }: TableProps): JSX.El
     const answer = await post<SqlAnswer>("/v1/sql", { sql: said, ref });
     return { ...answer, snapshot: "", next: null };
   }, ["commit", "branch"]);
+  // Who writes the branch is asked once its rows are seen.
+  const isShown = rows.data !== null;
+  const syncs = useData(isShown ? "syncs" : "", async (signal) => isShown ? get<{ syncs: SyncInfo[] }>("/v1/syncs", {}, signal) : null, ["sync"]);
+  const maker = syncs.data?.syncs.find((sync) => sync.target === at && sync.direction === "forward" && sync.state !== "detached");
+  const canEdit = isBranch && !past && !maker && (syncs.data !== null || syncs.error !== null);
   const changes = useData(`changes ${past?.id ?? ""} ${table}`, async (signal) => {
     if (!past || !past.parents.length) return null;
     return get<Rows>("/v1/diff/rows", { before: `id:${past.parents[0]}`, after: `id:${past.id}`, table, limit: PAGE }, signal);
@@ -77,7 +82,7 @@ function TableView({ at, table, isBranch, edits, setEdits }: TableProps): JSX.El
   return (
     <>
       <form class="bar" onSubmit={(event) => { event.preventDefault(); setPages([null]); setFilter(where); }}>
-        <Field label="Where" value={where} onChange={setWhere} placeholder="city = 'Oslo' AND net > 10" />
+        <Field label="Only rows where" value={where} onChange={setWhere} placeholder={example(info.data?.columns ?? [])} isWide />
         <button type="submit">Filter</button>
         {filter && <button type="button" onClick={() => { setWhere(""); setFilter(""); setPages([null]); }}>All rows</button>}
         {info.data && <span class="note">{plural(info.data.row_count, "row")}{filter ? " before the filter" : ""}</span>}
@@ -92,16 +97,23 @@ function TableView({ at, table, isBranch, edits, setEdits }: TableProps): JSX.El
           <div class="row">
             {pages.length > 1 && <button type="button" onClick={() => setPages(pages.slice(0, -1))}>Back</button>}
             {rows.data?.next && <button type="button" onClick={() => setPages([...pages, rows.data?.next ?? null])}>More rows</button>}
-            {isBranch && !past && info.data && <button type="button" onClick={() => setRow(emptyRow(info.data?.columns ?? []))}>New row</button>}
+            {canEdit && info.data && <button type="button" onClick={() => setRow(emptyRow(info.data?.columns ?? []))}>New row</button>}
           </div>
+          {maker && !past && <p class="note">Made by the sync <a href={to("syncs", { name: maker.name })} dir="auto">{maker.name}</a>: change {maker.sources.join(", ")}, or detach the sync.</p>}
           {past && changes.data && <p class="note">{plural(changes.data.rows.length, "row")} of {table} changed in <SnapshotLink id={past.id} />: {past.message || past.operation}, by {past.author}</p>}
         </div>
-        {row && info.data && <RowPanel key={JSON.stringify(row)} at={ref} info={info.data} row={row} canEdit={isBranch && !past} onClose={() => setRow(null)}
+        {row && info.data && <RowPanel key={JSON.stringify(row)} at={ref} info={info.data} row={row} canEdit={canEdit} onClose={() => setRow(null)}
           onEdit={(edit) => { setEdits([...edits.filter((one) => one.table !== table || !isSame(one.key, edit.key)), { ...edit, table, columns: info.data?.columns ?? [] }]); setRow(null); }} />}
       </div>
       {edits.length > 0 && <Edits branch={at} edits={edits} onChange={setEdits} />}
     </>
   );
+}
+
+/** A condition that could be typed: of a column that is there. */
+function example(columns: Column[]): string {
+  const column = columns.findLast(({ type }) => isNumber(type)) ?? columns[0];
+  return column ? (isNumber(column.type) ? `${column.name} > 10` : `${column.name} IS NOT NULL`) : "";
 }
 
 const emptyRow = (columns: Column[]): Row => Object.fromEntries(columns.map((column) => [column.name, null]));
@@ -112,9 +124,9 @@ function HistorySlider({ at, table, past, onChange }: { at: string; table: strin
   const place = past ? all.findIndex((one) => one.id === past.id) : all.length - 1;
   if (all.length < 2) return <></>;
   return (
-    <label class="slider"><span>{past ? `As of ${past.time.slice(0, 19).replace("T", " ")} · ${past.message || past.operation}` : "Now; slide back through history"}</span>
+    <label class="slider"><span>{past ? `As of ${when(past.time)} · ${past.message || past.operation}` : "As of now; slide back through its history"}</span>
       <input type="range" min={0} max={all.length - 1} value={place} aria-label={`History of ${table}`}
-        aria-valuetext={past ? `${past.time}, ${past.message || past.operation}` : "now"}
+        aria-valuetext={past ? `${when(past.time)}, ${past.message || past.operation}` : "now"}
         onInput={(event) => { const to = Number(event.currentTarget.value); onChange(to >= all.length - 1 ? null : all[to]); }} />
     </label>
   );
@@ -134,7 +146,11 @@ function RowPanel({ at, info, row, canEdit, onClose, onEdit }: RowPanelProps): J
     isView ? get<{ tables: Record<string, Row[]> }>("/v1/lineage", { view: info.name, key }, signal) : null, []);
   const panel = useRef<HTMLElement>(null);
   useReturnedFocus();
-  useEffect(() => { panel.current?.focus({ preventScroll: true }); }, []);
+  useEffect(() => {
+    panel.current?.focus({ preventScroll: true });
+    // On a small screen it is below the rows.
+    if (window.matchMedia("(max-width: 720px)").matches) panel.current?.scrollIntoView({ block: "start" });
+  }, []);
   const keyOf = (found: Record<string, Value>): Row => Object.fromEntries(info.key.map((name) => [name, found[name]]));
   return (
     <aside class="side" aria-label="Row" ref={panel} tabIndex={-1} onKeyDown={(event) => { if (event.key === "Escape") onClose(); }}>
@@ -144,7 +160,7 @@ function RowPanel({ at, info, row, canEdit, onClose, onEdit }: RowPanelProps): J
           <label class="field" key={column.name}><span>{column.name} <small>{column.type}{info.key.includes(column.name) ? " · key" : ""}</small></span>
             {canEdit && (isNew || !info.key.includes(column.name))
               ? <span class="row"><input type="text" value={values[column.name] ?? ""} placeholder={values[column.name] === null ? "null" : ""} onInput={(event) => setValues({ ...values, [column.name]: event.currentTarget.value })} />
-                {column.nullable && <button type="button" aria-label={`${column.name} is null`} aria-pressed={values[column.name] === null} onClick={() => setValues({ ...values, [column.name]: null })}>∅</button>}</span>
+                {column.nullable && <button type="button" aria-label={`${column.name} is null`} aria-pressed={values[column.name] === null} onClick={() => setValues({ ...values, [column.name]: null })}>null</button>}</span>
               : <output><Cell value={row[column.name]} /></output>}
           </label>))}
         {canEdit && <div class="row"><button type="submit" class="main">{isNew ? "Add to changes" : "Change"}</button>

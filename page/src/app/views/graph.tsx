@@ -7,7 +7,7 @@ import { handle, mount, update } from "../../graph/mount";
 import { additions } from "../../graph/panel";
 import { get, post } from "../api";
 import { useData } from "../live";
-import { Dialog, Field, Nothing, Problem, Shown } from "../parts";
+import { Dialog, Field, Nothing, Problem } from "../parts";
 import { go, to, type Route } from "../route";
 import { actionsOf, SyncDialog, wordsOf, type ActedSync, type SyncAction } from "../sync_actions";
 import { useUser } from "../user";
@@ -75,12 +75,12 @@ export function GraphView({ route }: { route: Route }): JSX.Element {
         </details>
         <details class="drop" id="legend"><summary>Legend</summary><div class="menu" id="legend-body" /></details>
         <div class="row" role="group" aria-label="View">
-          <button type="button" id="out" aria-label="Zoom out">−</button>
-          <button type="button" id="in" aria-label="Zoom in">+</button>
-          <button type="button" id="fit">Fit</button>
-          <button type="button" id="reset">Reset</button>
+          <button type="button" id="out" aria-label="Zoom out" title="Zoom out (−)">−</button>
+          <button type="button" id="in" aria-label="Zoom in" title="Zoom in (+)">+</button>
+          <button type="button" id="fit" title="Show everything (F)">Fit</button>
+          <button type="button" id="reset" title="Back to the first view (0)">Reset</button>
         </div>
-        <label class="slider"><span>As of {last ? new Date(last[5]).toISOString().slice(0, 19).replace("T", " ") : "—"}</span>
+        <label class="slider"><span>As of {last ? new Date(last[5]).toISOString().slice(0, 19).replace("T", " ") + " UTC" : "—"}</span>
           <input type="range" min={1} max={Math.max(1, count)} value={at} aria-label="Show the graph as of a moment"
             aria-valuetext={`${plural(at, "snapshot")} of ${count}`}
             onInput={(event) => setMoment(Number(event.currentTarget.value) >= count ? null : Number(event.currentTarget.value))} />
@@ -122,18 +122,26 @@ function deedsOf(node: Node, marked: { current: Node | null }, choose: (deed: { 
   ];
   if (marked.current && marked.current !== node) {
     const [before, after] = [marked.current, node].sort((a, b) => a.sequence - b.sequence);
-    parts.push(button(`Compare with ${marked.current.id.slice(0, 7)}`, () => go("compare", { before: before.id, after: after.id })));
+    parts.push(button(`Compare with ${handle.lanes[marked.current.lane].name} ${marked.current.id.slice(0, 7)}`, () => go("compare", { before: before.id, after: after.id })));
+  } else if (marked.current) {
+    parts.push(el("button", { type: "button", "aria-pressed": "true", onclick: () => { marked.current = null; handle.select(node); } }, "Compare: choose another snapshot"));
   } else parts.push(button("Compare…", () => { marked.current = node; handle.select(node); }));
   parts.push(button("Branch…", () => choose({ what: "branch", node })), button("Tag…", () => choose({ what: "tag", node })));
   if (heads) parts.push(button("Merge…", () => choose({ what: "merge", node })));
   parts.push(button("Revert…", () => choose({ what: "revert", node })), button("Reset to it…", () => choose({ what: "reset", node })));
-  const stopped = handle.syncs.filter((sync) => sync.target === node.lane && sync.state !== "active");
-  for (const sync of stopped) {
-    const acted: ActedSync = { ...sync, target: handle.lanes[sync.target].name };
-    for (const action of actionsOf(acted).filter((one) => one !== "detach" && one !== "refresh"))
-      parts.push(button(`${wordsOf(action)} ${sync.name}…`, () => ask({ sync: acted, action })));
-  }
-  return [el("div", { class: "deeds", role: "group", "aria-label": "What can be done here" }, ...parts)];
+  return [...handle.syncs.filter((sync) => sync.target === node.lane && sync.state !== "active").flatMap((sync) => stoppedParts(sync, ask)),
+    el("div", { class: "deeds", role: "group", "aria-label": "What can be done here" }, ...parts)];
+}
+
+/** Why a sync stopped, and what lets it go on: told before anything else. */
+function stoppedParts(sync: Sync, ask: AskSync): Child[] {
+  const acted: ActedSync = { ...sync, target: handle.lanes[sync.target].name };
+  const actions = actionsOf(acted).filter((one) => one !== "detach" && one !== "refresh");
+  return [
+    el("p", { class: "bad", dir: "auto" }, `${sync.name} is ${sync.state}${sync.reason ? `: ${sync.reason}` : ""}`),
+    el("div", { class: "deeds", role: "group", "aria-label": `What lets ${sync.name} go on` }, ...actions.map((action, at) => el("button",
+      { type: "button", class: at ? "" : "main", onclick: () => ask({ sync: acted, action }) }, `${wordsOf(action)} ${sync.name}…`))),
+  ];
 }
 
 const TITLES: Record<Deed, [title: string, action: string, label: string]> = {
@@ -161,37 +169,5 @@ function DeedDialog({ what, node, onClose }: { what: Deed; node: Node; onClose: 
       <Field label={label} value={name} onChange={setName} required list={what === "tag" || what === "branch" ? undefined : "refs"} />
       {what === "reset" && <p class="note">What was committed after it stays readable by its id, and in the branch's log.</p>}
     </Dialog>
-  );
-}
-
-/** Where a snapshot comes from, as a tree. */
-export function ProvenanceView({ route }: { route: Route }): JSX.Element {
-  const ref = route.given.ref ?? "main";
-  const found = useData(`provenance ${ref}`, (signal) => get<{ tree: Origin }>("/v1/provenance", { ref }, signal), ["commit"]);
-  return (
-    <section class="page">
-      <h2 id="view-title" tabIndex={-1}>Where {ref.length > 40 ? ref.slice(0, 10) : ref} comes from</h2>
-      <Shown of={found}>{({ tree }) => (
-        <><ul class="tree"><Branching of={tree} /></ul>
-          <a class="button" href={to("graph", { at: tree.snapshot })}>Show in the graph</a></>
-      )}</Shown>
-    </section>
-  );
-}
-
-interface Origin {
-  snapshot: string; kind: string; operation: string; author: string; time: string; message: string;
-  role?: string; sync?: string; query?: string; strategy?: string; branches?: string[]; children?: Origin[];
-}
-
-function Branching({ of }: { of: Origin }): JSX.Element {
-  return (
-    <li>
-      <b dir="auto">{of.message || of.operation.replaceAll("_", " ")}</b>{" "}
-      <a class="id" href={to("graph", { at: of.snapshot })}>{of.snapshot.slice(0, 10)}</a>{" "}
-      <span class="note">{[of.role, of.kind.replaceAll("_", " "), of.author, of.sync, of.strategy].filter(Boolean).join(" · ")}</span>
-      {of.query && <pre dir="auto">{of.query}</pre>}
-      {of.children && of.children.length > 0 && <ul>{of.children.map((child) => <Branching of={child} key={child.snapshot} />)}</ul>}
-    </li>
   );
 }

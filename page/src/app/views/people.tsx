@@ -3,8 +3,9 @@ import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, post, remove, type Row } from "../api";
 import { useData } from "../live";
-import { Act, Choice, Dialog, Field, Heading, Nothing, RowTable, Shown } from "../parts";
+import { Act, Choice, Dialog, Field, Heading, Nothing, RowTable, Shown, Time } from "../parts";
 import { type Me, type Rows } from "../types";
+import { text } from "../words";
 
 const ROLES = ["reader", "writer", "maintainer", "owner"];
 
@@ -19,19 +20,31 @@ export function PeopleView(): JSX.Element {
       <Shown of={found}>{({ users }) => users.length ? <ul class="cards">{users.map((user) => <Person key={user.name} user={user} onToken={setToken} onChange={found.reload} />)}</ul>
         : <Nothing><p>No users yet: whoever has the token that the server printed owns everything.</p></Nothing>}</Shown>
       <h3>Audit trail</h3>
-      <Shown of={audit}>{(told) => told.rows.length ? <RowTable columns={told.columns} rows={told.rows as Row[]} label="Audit trail" /> : <p class="note">Nothing yet.</p>}</Shown>
+      <Shown of={audit}>{(told) => told.rows.length ? <Audit rows={told.rows} /> : <p class="note">Nothing yet.</p>}</Shown>
       {isNew && <NewPerson isFirst={found.data?.users.length === 0} onClose={() => { setNew(false); found.reload(); }} />}
     </section>
   );
 }
 
+/** What was done, in the words of the trail; times as everywhere. */
+function Audit({ rows }: { rows: Row[] }): JSX.Element {
+  const told = rows.map((row) => ({ ...row, action: text(row.action).replaceAll("_", " "), subject: row.subject || "—", details: row.details === "{}" ? "—" : row.details }));
+  return <RowTable columns={Object.keys(told[0]).map((name) => ({ name, type: "", nullable: true }))} rows={told} label="Audit trail"
+    shown={(row, column) => column === "time" ? <Time of={text(row.time)} /> : null} />;
+}
+
+interface Question { title: string; action: string; act: () => Promise<unknown> }
+
 function Person({ user, onToken, onChange }: { user: Me; onToken: (token: string) => void; onChange: () => void }): JSX.Element {
+  const [asked, setAsked] = useState<Question | null>(null);
   return (
     <li><b dir="auto">{user.name}</b>
       <ul class="plainlist">{user.grants.map((grant) => (
-        <li key={grant.role + grant.branches}>{grant.role} of <code>{grant.branches}</code> <Act words="Withdraw" act={() => remove("/v1/user/grants", { name: user.name, ...grant })} onDone={onChange} /></li>))}</ul>
+        <li key={grant.role + grant.branches}>{grant.role} of {grant.branches === "*" ? "all branches" : <code>{grant.branches}</code>} <button type="button" onClick={() => setAsked({ title: `Withdraw ${grant.role} from ${user.name}`, action: "Withdraw", act: () => remove("/v1/user/grants", { name: user.name, ...grant }) })}>Withdraw…</button></li>))}</ul>
       <div class="row"><Act words="New token" act={async () => onToken((await post<{ token: string }>("/v1/user/tokens", { name: user.name })).token)} />
-        <Act words="Remove" act={() => remove("/v1/user", { name: user.name })} onDone={onChange} /></div></li>
+        <button type="button" onClick={() => setAsked({ title: `Remove ${user.name}`, action: "Remove", act: () => remove("/v1/user", { name: user.name }) })}>Remove…</button></div>
+      {asked && <Dialog title={asked.title} action={asked.action} isDanger onClose={() => { setAsked(null); onChange(); }} onDone={asked.act}>
+        <p>What {user.name} did stays written down; what {user.name} may do ends at once.</p></Dialog>}</li>
   );
 }
 

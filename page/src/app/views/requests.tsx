@@ -6,7 +6,9 @@ import { useData } from "../live";
 import { Act, Dialog, Field, Heading, Nothing, Shown, State, Time } from "../parts";
 import { goAfter, to, type Route } from "../route";
 import { type CheckInfo, type RequestDetails, type RequestInfo, type Snapshot } from "../types";
-import { MergeForm } from "./compare";
+import { MergeForm } from "./merge";
+
+const DONE: Record<string, string> = { comment: "said", approve: "approved", close: "closed it", reopen: "reopened it", merge: "merged it" };
 
 export function RequestsView({ route }: { route: Route }): JSX.Element {
   const [isNew, setNew] = useState(false);
@@ -52,18 +54,21 @@ function RequestView({ number }: { number: number }): JSX.Element {
         <>
           <Heading title={`#${request.number} ${request.title || `${request.source} into ${request.target}`}`}>
             <a class="button" href={to("requests")}>All requests</a>
-            <a class="button" href={to("compare", { before: request.target, after: request.source })}>Rows side by side</a>
+            <a class="button" href={to("compare", { before: request.target, after: request.source })}>Compare {request.source} with {request.target}</a>
           </Heading>
           <p><State of={request.state} /> {request.source} → {request.target} · asked by {request.author} · <Time of={request.time} /></p>
           {request.description && <p dir="auto">{request.description}</p>}
           {request.state === "open" && request.problems.length > 0 && <ul class="bad">{request.problems.map((one) => <li key={one}>{one}</li>)}</ul>}
           {(checks.data?.checks ?? []).map((check) => <p key={check.text} class={check.holds ? "fine" : "bad"}>{check.holds ? "✓" : "✗"} <code>{check.text}</code> {check.problem}</p>)}
+          <h3>Discussion</h3>
+          {request.notes.length === 0 && <p class="note">Nobody said anything yet.</p>}
           <ol class="trail">{request.notes.map((one, at) => (
-            <li key={at}><b>{one.author}</b> {one.kind === "comment" ? "said" : one.kind} · <Time of={one.time} /><p dir="auto">{one.text}</p></li>))}</ol>
+            <li key={at}><b>{one.author}</b> {DONE[one.kind] ?? one.kind} · <Time of={one.time} /><p dir="auto">{one.text}</p></li>))}</ol>
           {request.state === "open" ? (
             <>
               <div class="bar"><Field label="Say something" value={said} onChange={setSaid} />
-                <Act words="Comment" act={note("comment")} /><Act words="Approve" act={note("approve")} /><Act words="Close" act={note("close")} /></div>
+                <Act words="Comment" act={note("comment")} /><Act words="Approve" act={note("approve")} /><Act words="Close the request" act={note("close")} /></div>
+              <h3>Merge</h3>
               <MergeForm source={request.source} into={request.target} words={`Merge into ${request.target}`}
                 preview={(how) => post("/v1/merge/preview", { source: request.source, into: request.target, ...how })}
                 merge={(how) => goAfter(post<Snapshot>(`${path}/merge`, how), "graph", (made) => ({ at: made.id }))} />

@@ -60,11 +60,11 @@ function Try({ branch }: { branch: string }): JSX.Element {
       {error && <Problem error={error} />}
       {told && (
         <div role="status">
-          <p class="fine">Old applications can be kept in step: {told.legal.join(", ") || "in no direction"}</p>
+          <p class="fine">Old applications can be kept in step: {told.legal.filter((one) => one !== "none").join(", ") || "in no direction"}</p>
           {Object.entries(told.illegal).map(([direction, why]) => <p key={direction} class="bad"><b>{direction}</b>: {why}</p>)}
           {told.scans.length > 0 && <p class="note">It reads every row of {told.scans.join(", ")}.</p>}
           {told.failures.map((one) => <p key={one} class="bad">{one}</p>)}
-          <div class="bar"><Choice label="Sync" value={sync} options={["none", ...told.legal.filter((one) => one !== "none")]} onChange={setSync} />
+          <div class="bar"><Choice label="Sync direction" value={sync} options={["none", ...told.legal.filter((one) => one !== "none")]} onChange={setSync} />
             {sync !== "none" && <Field label={sync === "forward" ? "Name of the new version" : "Name under which the old version stays"} value={name} onChange={setName} required />}
             <Act words={`Change ${branch}`} isMain act={apply} onDone={() => { setTold(null); setChange(""); }} /></div>
         </div>)}

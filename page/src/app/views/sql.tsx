@@ -7,10 +7,12 @@ import { Act, Choice, Heading, Nothing, Problem, RowTable, SnapshotLink } from "
 import { useBranches } from "../refs";
 import { type Route } from "../route";
 import { type SqlAnswer, type TableInfo } from "../types";
-import { plural, text } from "../words";
+import { isNumber, plural, text } from "../words";
+import { quoted } from "./edits";
 
 const WORDS = ["SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "JOIN", "LEFT JOIN", "INSERT INTO", "UPDATE", "DELETE FROM", "CREATE TABLE", "CREATE BRANCH", "VERSION AS OF", "count(*)", "sum(", "avg(", "EXPLAIN"];
 const MOST = 1000;
+const FIRST = "CREATE TABLE orders (id BIGINT PRIMARY KEY, city STRING)";
 
 export function SqlView({ route }: { route: Route }): JSX.Element {
   const branches = useBranches();
@@ -24,6 +26,7 @@ export function SqlView({ route }: { route: Route }): JSX.Element {
     return Promise.all(found.tables.slice(0, 40).map((table) => get<TableInfo>("/v1/table", { table, ref: branch }, signal)));
   }, ["branch"]);
   const names = [...new Set([...(tables.data ?? []).flatMap((table) => [table.name, ...table.columns.map((column) => column.name)]), ...branches.map((one) => one.name), ...WORDS])];
+  const example = tables.data?.[0] ? `SELECT * FROM ${/^\w+$/.test(tables.data[0].name) ? tables.data[0].name : quoted(tables.data[0].name)} LIMIT 10` : FIRST;
   const run = async (isPlan: boolean): Promise<void> => {
     setBusy(true);
     setError(null);
@@ -44,12 +47,12 @@ export function SqlView({ route }: { route: Route }): JSX.Element {
         <Editor value={sql} names={names} onChange={setSql} onRun={() => void run(false)} />
         <div class="row"><button type="submit" class="main" disabled={isBusy || !sql.trim()}>{isBusy ? "Running…" : "Run"}</button>
           <button type="button" disabled={isBusy || !sql.trim()} onClick={() => void run(true)}>Plan</button>
-          <span class="note">Ctrl+Enter runs it; Tab takes the first suggestion, Escape takes none</span></div>
+          <span class="note keys">Ctrl+Enter runs it; Tab takes the first suggestion, Escape takes none</span></div>
       </form>
       {error && <Problem error={error} />}
       {plan && <pre aria-label="Plan">{plan}</pre>}
       {answer && <Answer of={answer} sql={sql} branch={branch} isChart={isChart} setChart={setChart} />}
-      {!answer && !error && !plan && <Nothing><p>Ask something: <code>SELECT * FROM {tables.data?.[0]?.name ?? "orders"} LIMIT 10</code></p></Nothing>}
+      {!answer && !error && !plan && <Nothing><p>{example === FIRST ? "Ask something; there is no table yet, so make one first:" : "Ask something:"} <button type="button" onClick={() => setSql(example)}><code>{example}</code></button></p></Nothing>}
     </section>
   );
 }
@@ -69,7 +72,7 @@ function Editor({ value, names, onChange, onRun }: { value: string; names: strin
   return (
     <div class="editor">
       <label class="field"><span>Statement</span>
-        <textarea ref={box} rows={7} value={value} spellcheck={false} aria-describedby="suggestions"
+        <textarea ref={box} rows={5} value={value} spellcheck={false} aria-describedby="suggestions"
           onInput={(event) => { setPlain(false); onChange(event.currentTarget.value); setAt(event.currentTarget.selectionStart); }}
           onClick={(event) => setAt(event.currentTarget.selectionStart)}
           onKeyDown={(event) => {
@@ -84,15 +87,15 @@ function Editor({ value, names, onChange, onRun }: { value: string; names: strin
 }
 
 function Answer({ of, sql, branch, isChart, setChart }: { of: SqlAnswer; sql: string; branch: string; isChart: boolean; setChart: (is: boolean) => void }): JSX.Element {
-  const numbers = of.columns.filter((column) => isNumber(column));
+  const numbers = of.columns.filter(({ type }) => isNumber(type));
   return (
     <div role="region" aria-label="Answer">
-      <p class="note" role="status">{of.snapshot ? <>{plural(of.changed, "row")} changed in <SnapshotLink id={of.snapshot} /></> : `${plural(of.rows.length, "row")}${of.more ? " of more" : ""}`} · {of.engine}</p>
+      <p class="note" role="status">{of.snapshot ? <>{plural(of.changed, "row")} changed in <SnapshotLink id={of.snapshot} /></> : `${plural(of.rows.length, "row")}${of.more ? " of more" : ""}`} · {of.engine} engine</p>
       {of.columns.length > 0 && <>
         <div class="row">
           {numbers.length > 0 && <button type="button" aria-pressed={isChart} onClick={() => setChart(!isChart)}>Chart</button>}
-          <button type="button" onClick={() => save("answer.csv", "text/csv", csv(of))}>CSV</button>
-          <Act words="Arrow" act={() => saveArrow(sql, branch)} />
+          <button type="button" onClick={() => save("answer.csv", "text/csv", csv(of))}>Save as CSV</button>
+          <Act words="Save as Arrow" act={() => saveArrow(sql, branch)} />
         </div>
         {isChart && numbers.length > 0 ? <Bars columns={of.columns} rows={of.rows} /> : <RowTable columns={of.columns} rows={of.rows} label="Rows of the answer" />}
       </>}
@@ -100,11 +103,9 @@ function Answer({ of, sql, branch, isChart, setChart }: { of: SqlAnswer; sql: st
   );
 }
 
-const isNumber = (column: Column): boolean => /^(tinyint|smallint|int|bigint|float|double|decimal)/.test(column.type);
-
 /** One bar for each row: the first column that is no number names it, the last number is its length. */
 function Bars({ columns, rows }: { columns: Column[]; rows: Row[] }): JSX.Element {
-  const value = columns.filter(isNumber).at(-1) ?? columns[0], label = columns.find((column) => !isNumber(column)) ?? columns[0];
+  const value = columns.findLast(({ type }) => isNumber(type)) ?? columns[0], label = columns.find(({ type }) => !isNumber(type)) ?? columns[0];
   const shown = rows.slice(0, 40), most = Math.max(...shown.map((row) => Math.abs(Number(row[value.name]) || 0)), 1e-9);
   return (
     <table class="bars"><caption class="note">{value.name} by {label.name}{rows.length > shown.length ? `, the first ${shown.length}` : ""}</caption>

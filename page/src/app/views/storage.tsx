@@ -16,22 +16,23 @@ export function StorageView(): JSX.Element {
       <Heading title="Storage and upkeep">
         <a class="button" href={to("advice")}>Advice</a>
         <Act words="Compact" act={() => post("/v1/compact")} />
-        <Act words="What could be collected?" act={() => post("/v1/collect", { dry_run: true })} />
+        <Act words="What could be freed?" act={() => post("/v1/collect", { dry_run: true })} />
         <Act words="Check" act={() => post("/v1/check", {})} />
       </Heading>
       <Jobs />
       <Shown of={status}>{(told) => (
         <>
           <p class={told.ok ? "fine" : "bad"} role="status">{told.ok ? "Everything is as it should be." : "Something is behind or failed."}</p>
-          {told.behind.length > 0 && <><h3>Behind</h3><Wide label="Behind"><table class="summary"><tbody>{told.behind.map((one) => (
-            <tr key={one.name}><th scope="row"><a href={to("syncs", { name: one.name })} dir="auto">{one.name}</a></th><td><State of={one.state} /></td><td>{one.snapshots === null ? "" : plural(one.snapshots, "snapshot")} {duration(one.seconds)}</td><td dir="auto">{one.why}</td></tr>))}</tbody></table></Wide></>}
-          <Lines title="Failed" of={told.failed} /><Lines title="Running" of={told.running} /><Lines title="Due" of={told.due} /><Lines title="Next" of={told.next} />
+          {told.behind.length > 0 && <><h3>Behind</h3><Wide label="Behind"><table class="summary stack"><thead><tr><th scope="col">Sync</th><th scope="col">State</th><th scope="col">Behind by</th><th scope="col">Why</th></tr></thead><tbody>{told.behind.map((one) => (
+            <tr key={one.name}><th scope="row"><a href={to("syncs", { name: one.name })} dir="auto">{one.name}</a></th><td data-of="state"><State of={one.state} /></td><td data-of="behind by">{one.snapshots === null ? "" : plural(one.snapshots, "snapshot")}{one.seconds === null ? "" : ` (${duration(one.seconds)})`}</td><td data-of="why" dir="auto">{one.why}</td></tr>))}</tbody></table></Wide></>}
+          <Lines title="Failed" of={told.failed} /><Lines title="Running" of={told.running} /><Lines title="Due now" of={told.due.map(({ time: _, ...one }) => one)} />
+          <Lines title="Planned" of={told.next.filter((one) => !told.due.some((due) => due.kind === one.kind && due.name === one.name))} />
         </>
       )}</Shown>
       <Shown of={storage}>{(told) => (
         <>
-          <h3>Where {bytes(told.bytes)} are</h3>
-          <dl class="facts"><dt>Packs</dt><dd>{bytes(told.pack_bytes)} in {number(told.packs)}</dd><dt>Catalog</dt><dd>{bytes(told.catalog_bytes)}</dd><dt>Journal</dt><dd>{bytes(told.journal_bytes)}</dd><dt>For Spark</dt><dd>{bytes(told.projection_bytes)}</dd><dt>Chunks</dt><dd>{number(told.chunks)}, each shared {told.sharing.toFixed(1)} times</dd></dl>
+          <h3>Where the {bytes(told.bytes)} are</h3>
+          <dl class="facts"><dt>Packs</dt><dd>{bytes(told.pack_bytes)} in {plural(told.packs, "pack")}</dd><dt>Catalog</dt><dd>{bytes(told.catalog_bytes)}</dd><dt>Journal</dt><dd>{bytes(told.journal_bytes)}</dd><dt>For Spark</dt><dd>{bytes(told.projection_bytes)}</dd><dt>Chunks</dt><dd>{number(told.chunks)}, each shared {told.sharing.toFixed(1)} times</dd></dl>
           <Weights title="Tables" of={told.tables} /><Weights title="Branches" of={told.branches} />
         </>
       )}</Shown>
@@ -41,7 +42,7 @@ export function StorageView(): JSX.Element {
 
 function Lines({ title, of }: { title: string; of: StatusLine[] }): JSX.Element {
   if (!of.length) return <></>;
-  return <><h3>{title}</h3><ul class="plainlist">{of.map((one, at) => <li key={at}><b>{one.kind} {one.name}</b> {one.message} {one.time && <Time of={one.time} />}</li>)}</ul></>;
+  return <><h3>{title}</h3><ul class="plainlist">{of.map((one, at) => <li key={at}><b>{one.kind} {one.name}</b>: {one.message}{one.time && <span class="note"> · <Time of={one.time} /></span>}</li>)}</ul></>;
 }
 
 function Weights({ title, of }: { title: string; of: Record<string, { bytes: number }> }): JSX.Element {
@@ -63,14 +64,31 @@ export function Jobs(): JSX.Element {
 }
 
 function JobCard({ job }: { job: JobInfo }): JSX.Element {
-  const [isAsked, setAsked] = useState(false), isGoing = job.state === "running" || job.state === "waiting";
+  const [isAsked, setAsked] = useState(false), isGoing = ["waiting", "running", "cancelling"].includes(job.state);
   return (
-    <li><b>{job.kind}</b> <State of={job.state} /> {job.progress} {job.total !== null && <progress max={job.total} value={job.done ?? 0} aria-label={`${job.kind} progress`} />}
+    <li><b>{job.kind}</b> <State of={job.state} /> {isGoing && job.progress} {job.total !== null && <progress max={job.total} value={job.done ?? 0} aria-label={`${job.kind} progress`} />}
       {job.error && <p class="bad">{job.error.message}</p>}
-      {job.state === "done" && job.result !== null && job.result !== undefined && <details><summary>What it did</summary><pre>{JSON.stringify(job.result, null, 1)}</pre></details>}
-      {isGoing && (isAsked ? <p class="note" role="status">Asked to end; it does so where it next can.</p>
+      {job.state === "done" && job.result !== null && job.result !== undefined && <details><summary>What it did</summary><Facts of={job.result} /></details>}
+      {isGoing && (isAsked || job.state === "cancelling" ? <p class="note" role="status">Asked to end; it does so where it next can.</p>
         : <Act words="Cancel" act={() => post(`/v1/jobs/${job.id}/cancel`)} onDone={() => setAsked(true)} />)}</li>
   );
+}
+
+/** What a job tells, a line for each thing; sizes with their units. */
+function Facts({ of }: { of: unknown }): JSX.Element {
+  if (typeof of !== "object" || of === null || Array.isArray(of)) return <pre>{JSON.stringify(of, null, 1)}</pre>;
+  return <dl class="facts">{Object.entries(of).map(([name, value]) => (
+    <><dt>{name.replace(/_bytes$/, "").replaceAll("_", " ")}</dt><dd dir="auto">{fact(name, value)}</dd></>))}</dl>;
+}
+
+function fact(name: string, value: unknown): string {
+  if (typeof value === "number") return name.endsWith("_bytes") ? bytes(value) : number(value);
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (Array.isArray(value) && value.length === 0) return "none";
+  if (typeof value !== "object" || value === null) return String(value ?? "none");
+  const parts = Object.entries(value);
+  return parts.every(([, part]) => part === null || typeof part !== "object")
+    ? parts.map(([part, said]) => Array.isArray(value) ? String(said) : `${part}: ${said}`).join(", ") : JSON.stringify(value);
 }
 
 interface Advice { number: number; action: string; reason: string; state: string; outcome: string; noticed_by: string; predicted_seconds: number; measured_seconds: number | null; price_bytes: number }

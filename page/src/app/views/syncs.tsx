@@ -11,6 +11,7 @@ import { useUser } from "../user";
 import { duration, plural, text } from "../words";
 import { Versions } from "./versions";
 
+const WHENS = ["immediate", "deferred", "on demand", "every 10 minutes", "lag 10 minutes", "downstream"];
 const ARROWS: Record<string, string> = { forward: "→", reverse: "←", both: "↔" };
 const lagOf = (sync: SyncInfo): string => sync.lag ? `${plural(sync.lag, "snapshot")} (${duration(sync.lag_seconds)}) behind` : sync.lag === 0 ? "up to date" : "";
 
@@ -29,11 +30,11 @@ export function SyncsView({ route }: { route: Route }): JSX.Element {
         const shown = syncs.filter((sync) => `${sync.name} ${sync.state} ${sync.kind} ${sync.when}`.toLowerCase().includes(wanted));
         shown.sort((a, b) => Number(a.state === "active") - Number(b.state === "active") || a.name.localeCompare(b.name));
         return shown.length ? (
-          <Wide label="Syncs"><table class="summary"><thead><tr><th scope="col">From</th><th scope="col">To</th><th scope="col">Kind</th><th scope="col">When</th><th scope="col">State</th><th scope="col">Freshness</th></tr></thead>
+          <Wide label="Syncs"><table class="summary stack"><thead><tr><th scope="col">From</th><th scope="col">To</th><th scope="col">Kind</th><th scope="col">When</th><th scope="col">State</th><th scope="col">Freshness</th></tr></thead>
             <tbody>{shown.map((sync) => (
-              <tr key={sync.name}><td dir="auto">{sync.sources.join(", ")} {ARROWS[sync.direction]}</td>
+              <tr key={sync.name}><td data-of="from" dir="auto">{sync.sources.join(", ")} {ARROWS[sync.direction]}</td>
                 <th scope="row"><a href={to("syncs", { name: sync.name })} dir="auto">{sync.target}</a></th>
-                <td>{sync.kind.replaceAll("_", " ")}</td><td>{sync.when}</td><td><State of={sync.state} /></td><td>{lagOf(sync)}</td></tr>))}</tbody></table></Wide>
+                <td data-of="kind">{sync.kind.replaceAll("_", " ")}</td><td data-of="when">{sync.when}</td><td data-of="state"><State of={sync.state} /></td><td data-of="freshness">{lagOf(sync)}</td></tr>))}</tbody></table></Wide>
         ) : <Nothing><p>{syncs.length ? "None is like that." : "Nothing follows anything yet: derive a view, or evolve a schema with a sync."}</p></Nothing>;
       }}</Shown>
     </section>
@@ -42,7 +43,7 @@ export function SyncsView({ route }: { route: Route }): JSX.Element {
 
 function SyncView({ name }: { name: string }): JSX.Element {
   const found = useData(`sync ${name}`, (signal) => get<SyncDetails>("/v1/sync", { name }, signal), ["sync", "commit"]);
-  const [when, setWhen] = useState(""), [action, setAction] = useState<SyncAction | null>(null);
+  const [typed, setTyped] = useState<string | null>(null), [action, setAction] = useState<SyncAction | null>(null);
   const user = useUser();
   return (
     <section class="page">
@@ -58,12 +59,14 @@ function SyncView({ name }: { name: string }): JSX.Element {
           </div>
           {action && <SyncDialog sync={sync} action={action} user={user} onClose={() => setAction(null)} />}
           <form class="bar" onSubmit={(event) => { event.preventDefault(); }}>
-            <Field label="When" value={when} onChange={setWhen} placeholder={sync.when} /><Act words="Change" act={() => patch("/v1/sync", { name, when })} />
+            <Field label="When it runs" value={typed ?? sync.when} onChange={setTyped} list="whens" />
+            <datalist id="whens">{WHENS.map((one) => <option value={one} key={one} />)}</datalist>
+            {typed !== null && typed !== sync.when && <Act words="Change" act={() => patch("/v1/sync", { name, when: typed })} onDone={() => setTyped(null)} />}
           </form>
           <h3>What it does</h3><pre dir="auto">{sync.explanation}</pre>
           {sync.conditions.length > 0 && <><h3>Guarded by</h3><ul class="plainlist">{sync.conditions.map((one) => <li key={one.text}><code>{one.text}</code>, else {one.action}</li>)}</ul></>}
           <h3>Runs</h3>
-          {sync.runs.length ? <RowTable label="Runs" columns={Object.keys(sync.runs[0]).map((each) => ({ name: each, type: "", nullable: true }))} rows={sync.runs} /> : <p class="note">None yet.</p>}
+          <Runs of={sync} />
           <h3>Trail</h3>
           {sync.trail.length === 0 && <p class="note">It was never stopped.</p>}
           <ol class="trail">{sync.trail.map((one, at) => <Entry key={at} of={one} />)}</ol>
@@ -72,6 +75,14 @@ function SyncView({ name }: { name: string }): JSX.Element {
       )}</Shown>
     </section>
   );
+}
+
+/** Its own runs; what an immediate sync does is part of its source's transactions. */
+function Runs({ of }: { of: SyncDetails }): JSX.Element {
+  if (!of.runs.length) return <p class="note">{of.when === "immediate" ? "None of its own: it runs inside each transaction of its source." : "None yet."}</p>;
+  const rows = of.runs.map(({ time, seconds, ...rest }) => ({ time, took: duration(seconds === null ? null : Number(seconds)), ...rest }));
+  return <RowTable label="Runs" columns={Object.keys(rows[0]).map((name) => ({ name, type: "", nullable: true }))} rows={rows}
+    shown={(row, column) => column === "time" ? <Time of={text(row.time)} /> : null} />;
 }
 
 function Entry({ of }: { of: Row }): JSX.Element {

@@ -1,13 +1,14 @@
-"""Queries: single statements that read, each thread on a connection of its own that stays open.
+"""Queries: single statements that read, each on a connection that stays open and nobody else uses.
 
-Taking a connection from a pool and giving it back costs more than most reads.  A statement is
-its own transaction, so each one sees what is committed at that moment.
+Taking a connection from SQLAlchemy's pool and giving it back costs more than most reads, and so
+does opening one.  Connections do not belong to threads: those in which gRPC calls us are new ones
+to Python each time.  A statement is its own transaction, so each one sees what is committed at
+that moment.
 """
 
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -34,8 +35,8 @@ class Queries:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = reading_engine(engine)
-        self._local = threading.local()
-        self._lines: weakref.WeakSet[_Line] = weakref.WeakSet()
+        self._lines: list[_Line] = []
+        self._free: list[_Line] = []
         self._opening = threading.Lock()
         self._is_closed = False
 
@@ -69,10 +70,10 @@ class Queries:
                 options["isolation_level"] = "REPEATABLE READ"
             connection = connection.execution_options(**options)
             with connection.begin():
-                yield _QueriesOn(self._engine, _Line(connection, stays=True))
+                yield _QueriesOn(self._engine, _Line(connection))
 
     def connection(self) -> AbstractContextManager[Connection]:
-        """The connection that this thread asks on."""
+        """A connection that nobody else asks on meanwhile."""
         return self._open_line()
 
     def check_open(self) -> None:
@@ -81,7 +82,7 @@ class Queries:
             raise closed_error()
 
     def close(self) -> None:
-        """Let go of every thread's connection, each when it is not in use."""
+        """Let go of every connection, each when it is not in use."""
         with self._opening:
             self._is_closed = True
             lines = list(self._lines)
@@ -89,22 +90,35 @@ class Queries:
             line.close()
 
     def _open_line(self) -> _Line:
-        line: _Line | None = getattr(self._local, "line", None)
-        if line is None or line.connection.closed:
-            with self._opening:
-                self.check_open()
-                line = _Line(self._engine.connect())
-                self._lines.add(line)
-            self._local.line = line
+        try:
+            return self._free.pop()  # the last one that was used; in one step, whoever else asks
+        except IndexError:
+            return self._new_line()
+
+    def _new_line(self) -> _Line:
+        with self._opening:
+            self.check_open()
+            line = _Line(self._engine.connect(), self)
+            self._lines.append(line)
         return line
+
+    def _give_back(self, line: _Line) -> None:
+        if not line.connection.closed:
+            self._free.append(line)
+            return
+        with self._opening:
+            self._lines.remove(line)
 
 
 class _Line:
-    """One thread's connection: entered for a statement, closed by a failure unless it `stays`."""
+    """A connection: entered for a statement, and closed by a failure unless it belongs to nobody.
 
-    def __init__(self, connection: Connection, stays: bool = False) -> None:
+    Whoever it belongs to gets it back after each statement.
+    """
+
+    def __init__(self, connection: Connection, owner: Queries | None = None) -> None:
         self.connection = connection
-        self._stays = stays
+        self._owner = owner
         self._use = threading.RLock()
 
     def __enter__(self) -> Connection:
@@ -115,11 +129,14 @@ class _Line:
         return self.connection
 
     def __exit__(self, error: type[BaseException] | None, *rest: object) -> None:
+        owner = self._owner
         try:
-            if error is not None and not self._stays:
+            if error is not None and owner is not None:
                 self.connection.close()
         finally:
             self._use.release()
+            if owner is not None:
+                owner._give_back(self)
 
     def close(self) -> None:
         """Let go of the connection, once the statement on it is done."""

@@ -20,7 +20,7 @@ from livingdb.tables.recipe import Definition
 __all__ = ["InverseLens", "RevertChange", "inverse_change", "revert_of"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RevertChange(SchemaChange):
     """A change taken back.
 
@@ -31,25 +31,33 @@ class RevertChange(SchemaChange):
     reverted: str
     before: str
 
+    def __repr__(self) -> str:
+        return f"RevertChange({self.change!r})"
+
+    @property
+    def change(self) -> SchemaChange:
+        """What is taken back."""
+        return SchemaChange.from_json(json.loads(self.reverted))
+
     @property
     def title(self) -> str:
-        return f"revert {SchemaChange.from_json(json.loads(self.reverted)).title}"
+        return f"revert {self.change.title}"
 
     @property
     def about(self) -> str:
-        return SchemaChange.from_json(json.loads(self.reverted)).about
+        return self.change.about
 
     @property
     def text(self) -> str:
-        return f"revert {SchemaChange.from_json(json.loads(self.reverted)).text}"
+        return f"revert {self.change.text}"
 
     @property
     def reverts(self) -> str | None:
-        return SchemaChange.from_json(json.loads(self.reverted)).identity
+        return self.change.identity
 
     def plan(self, tables: Schemas) -> Lens:
         before = {n: Definition.from_json(data) for n, data in json.loads(self.before).items()}
-        lens = SchemaChange.from_json(json.loads(self.reverted)).plan(before)
+        lens = self.change.plan(before)
         name = str(json.loads(self.reverted)["change"])
         reason = lens.directions()["reverse"]
         if reason is not None:
@@ -83,7 +91,7 @@ def revert_of(change: SchemaChange, before: Schemas) -> RevertChange:
 def inverse_change(change: SchemaChange, before: Schemas) -> SchemaChange:
     """What leads back over a change that was made on these tables: of a revert, the change."""
     if isinstance(change, RevertChange):
-        return SchemaChange.from_json(json.loads(change.reverted))
+        return change.change
     return revert_of(change, before).with_id(new_id())
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from blake3 import blake3
 
-from livingdb.files.base import Files
+from livingdb.files.base import Buffer, Files
 
 __all__ = ["CopiedFile", "Step", "copy_file", "digest_file"]
 
-_BLOCK_BYTES = 1 << 20
+_BLOCK_BYTES = 16 << 20
+"""What is read and written at a time: so much that a disk is busy with it."""
+_DIGEST_BYTES = 512 << 10
+"""What a digest takes at a time: so little that one core has it at hand."""
 
 Step = Callable[[int], object]
 """Called with the number of bytes of each step."""
@@ -34,10 +37,8 @@ def copy_file(
     """
     view = source.view(path)
     hasher = blake3()
-    with target.create(path) as writer:
-        for start in range(0, len(view), _BLOCK_BYTES):
-            block = view[start : start + _BLOCK_BYTES]
-            hasher.update(block)
+    with target.create(path, cached=False) as writer:
+        for block in _blocks(view, hasher):
             writer.write(block)
             step(len(block))
         found = CopiedFile(len(view), hasher.digest())
@@ -50,8 +51,15 @@ def digest_file(files: Files, path: str, step: Step) -> CopiedFile:
     """What a file holds; `NotFound` if it is not there."""
     view = files.view(path)
     hasher = blake3()
-    for start in range(0, len(view), _BLOCK_BYTES):
-        block = view[start : start + _BLOCK_BYTES]
-        hasher.update(block)
+    for block in _blocks(view, hasher):
         step(len(block))
     return CopiedFile(len(view), hasher.digest())
+
+
+def _blocks(view: Buffer, hasher: blake3) -> Iterator[bytes | memoryview]:
+    """The bytes of a file, after they were put to a digest."""
+    for start in range(0, len(view), _BLOCK_BYTES):
+        block = view[start : start + _BLOCK_BYTES]
+        for part in range(0, len(block), _DIGEST_BYTES):
+            hasher.update(block[part : part + _DIGEST_BYTES])
+        yield block

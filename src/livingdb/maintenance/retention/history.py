@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from livingdb.catalog import schema
-from livingdb.catalog.branch_log import is_movement, lines
+from livingdb.catalog.branch_log import CHECKPOINT, lines
 from livingdb.catalog.branches import EPOCH, BranchRow, TagRow
 from livingdb.catalog.dropped_branches import DroppedBranchRow
 from livingdb.catalog.forgotten import ForgottenRow
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.leases import LeaseRow
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.syncs import SyncRow
 from livingdb.catalog.versions import VersionRow
 from livingdb.chunks.address import Address
@@ -25,8 +27,7 @@ from livingdb.graph.retention import Retention
 __all__ = ["History", "Stop"]
 
 
-@dataclass(frozen=True)
-class Stop:
+class Stop(NamedTuple):
     """Where a branch stood, and until when; None: it still does."""
 
     snapshot: int
@@ -146,19 +147,19 @@ def _touches(graph: Graph) -> dict[int, dict[str, Address | None]]:
     return found
 
 
+_log = schema.branch_log.c
+_EVERY_LINE = PreparedStatement(
+    lines.every.where(_log.operation != CHECKPOINT).order_by(_log.branch, _log.position)
+)
+
+
 def _stops(graph: Graph) -> dict[int, list[Stop]]:
     """Where every branch stood, by number."""
-    log = schema.branch_log.c
-    ordered = lines.every.order_by(log.branch, log.position)
     found: dict[int, list[Stop]] = {}
-    before: dict[int, int] = {}
-    for line in graph.catalog.queries.all(ordered):
-        if not is_movement(line):
-            continue
-        row = lines.named(line)
-        known = found.setdefault(row["branch"], [])
-        if row["branch"] in before:
-            known[-1] = Stop(before[row["branch"]], row["time"])
-        known.append(Stop(row["snapshot"], None))
-        before[row["branch"]] = row["snapshot"]
+    logged = lines.read_all(graph.catalog.queries.run_prepared(_EVERY_LINE, {}))
+    for branch, _, snapshot, time, *_ in logged:
+        known = found.setdefault(branch, [])
+        if known:
+            known[-1] = Stop(known[-1].snapshot, time)
+        known.append(Stop(snapshot, None))
     return found

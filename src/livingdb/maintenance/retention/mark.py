@@ -129,11 +129,13 @@ class _Marker:
         """Versions, and those that derived ones among them are made of, near or far."""
         found = set(versions)
         waiting = list(versions)
+        origins: set[Address] = set()
         while waiting:
             version = waiting.pop()
             origin = version if self.rows[version].base is None else self._root(version)
-            if self.rows[origin].base is not None:
+            if origin in origins or self.rows[origin].base is not None:
                 continue
+            origins.add(origin)
             recipe = load_recipe(self.store, origin)
             new = [each for each in recipe_inputs(recipe) if each not in found]
             found.update(new)

@@ -19,7 +19,7 @@ from livingdb.server.http.door import OPEN_PATHS, Door
 from livingdb.server.http.doorkeeper import Doorkeeper
 from livingdb.server.http.events import Events
 from livingdb.server.http.failures import Failure, handle_error, handle_unexpected
-from livingdb.server.http.jobs import RUNNING, WAITING, Jobs
+from livingdb.server.http.jobs import CANCELLING, RUNNING, WAITING, Jobs
 from livingdb.server.http.metrics import Metrics
 from livingdb.server.http.observed import Observed
 from livingdb.server.http.routes import (
@@ -139,7 +139,7 @@ def create_app(
         happenings,
         metrics,
     )
-    metrics.watch("jobs_running", "Jobs that run.", _counter(work.count, RUNNING))
+    metrics.watch("jobs_running", "Jobs that run.", _counter(work.count, RUNNING, CANCELLING))
     metrics.watch("jobs_waiting", "Jobs that wait.", _counter(work.count, WAITING))
     metrics.watch("sql_sessions", "Sessions of SQL.", lambda: len(context.sessions))
     metrics.watch("event_streams", "Streams of events.", happenings.count)
@@ -149,8 +149,8 @@ def create_app(
     return HttpApp(Observed(door, metrics, settings.has_tls), api, context)
 
 
-def _counter(count: Callable[[str], int], state: str) -> Callable[[], float]:
-    return lambda: count(state)
+def _counter(count: Callable[..., int], *states: str) -> Callable[[], float]:
+    return lambda: count(*states)
 
 
 def _api(context: Context) -> FastAPI:

@@ -215,7 +215,8 @@ class _Body:
         if self._is_whole:
             return await self._receive()
         try:
-            message = await asyncio.wait_for(self._receive(), self._limits.stall_seconds)
+            async with asyncio.timeout(self._limits.stall_seconds):
+                message = await self._receive()
         except TimeoutError:
             raise Refusal(408, "timeout", "the request did not come to an end") from None
         self._seen_bytes += len(message.get("body", b""))

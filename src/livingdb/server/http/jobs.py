@@ -1,9 +1,10 @@
 """Jobs: long work that goes on when its request was answered, with progress and a way to end it.
 
 A job runs in a thread of the server, in the name of who began it, whatever becomes of their
-connection.  It ends where it next tells how far it is, or with its next query, once it is
-cancelled.  Jobs are kept in memory: a server that stops cancels them, and one that starts knows
-none.  What they had done by then is done or not, as if a command had been interrupted.
+connection.  Once it is cancelled it ends where it next tells how far it is, with its next query or
+with its commit; until then, while what it runs cannot be interrupted, it is `cancelling`.  Jobs
+are kept in memory: a server that stops cancels them, and one that starts knows none.  What they
+had done by then is done or not, as if a command had been interrupted.
 """
 
 from __future__ import annotations
@@ -24,9 +25,20 @@ from livingdb.server.http.json_values import plain_value
 from livingdb.server.logs import error_facts, tell
 from livingdb.server.settings import Limits
 
-__all__ = ["CANCELLED", "DONE", "FAILED", "RUNNING", "WAITING", "Job", "Jobs", "Progress"]
+__all__ = [
+    "CANCELLED",
+    "CANCELLING",
+    "DONE",
+    "FAILED",
+    "RUNNING",
+    "WAITING",
+    "Job",
+    "Jobs",
+    "Progress",
+]
 
-WAITING, RUNNING, DONE, FAILED, CANCELLED = "waiting", "running", "done", "failed", "cancelled"
+WAITING, RUNNING, CANCELLING = "waiting", "running", "cancelling"
+DONE, FAILED, CANCELLED = "done", "failed", "cancelled"
 _THREADS = 2
 _KEPT = 1000
 _CANCELLED = "the job was cancelled"
@@ -46,7 +58,6 @@ class Job:
     kind: str
     owner: str
     id: str = field(default_factory=lambda: secrets.token_hex(16))
-    state: str = WAITING
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     ended: datetime | None = None
     progress: str = ""
@@ -56,7 +67,14 @@ class Job:
     error: dict[str, Any] | None = None
     asked_to_end: Event = field(default_factory=Event, repr=False)
     over: Event = field(default_factory=Event, repr=False)
-    interruption: Interruption | None = field(default=None, repr=False)
+    interruption: Interruption = field(default_factory=Interruption, repr=False)
+    stage: str = field(default=WAITING, repr=False)
+
+    @property
+    def state(self) -> str:
+        """What has become of it: it is cancelling from when it was asked to end until it has."""
+        is_ending = self.stage in (WAITING, RUNNING) and self.asked_to_end.is_set()
+        return CANCELLING if is_ending else self.stage
 
     def report(self, *told: Any) -> None:
         """How far it is, in whatever words the work has; ends it if it was cancelled."""
@@ -71,8 +89,7 @@ class Job:
     def cancel(self) -> None:
         """Ask it to end."""
         self.asked_to_end.set()
-        if self.interruption is not None:
-            self.interruption.stop(_CANCELLED)
+        self.interruption.stop(_CANCELLED)
 
 
 class Jobs:
@@ -85,10 +102,10 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
         self._threads = ThreadPoolExecutor(_THREADS, "livingdb-job")
 
-    def count(self, state: str) -> int:
-        """How many are in a state."""
+    def count(self, *states: str) -> int:
+        """How many are in one of these states."""
         with self._lock:
-            return sum(job.state == state for job in self._jobs.values())
+            return sum(job.state in states for job in self._jobs.values())
 
     def start(self, kind: str, owner: str, work: Work) -> Job:
         """Begin work in the name of who asks, as soon as there is a thread for it."""
@@ -117,6 +134,12 @@ class Jobs:
             raise NotFound(f"there is no job {number!r}")
         return found
 
+    def cancel(self, job: Job) -> None:
+        """Ask a job to end, and tell those who listen."""
+        job.cancel()
+        if not job.over.is_set():
+            self._changed(job)
+
     def close(self, seconds: float) -> None:
         """Cancel all of them, and wait so long for those that run."""
         with self._lock:
@@ -130,25 +153,24 @@ class Jobs:
 
     def _run(self, job: Job, work: Work) -> None:
         try:
-            with interruptible() as job.interruption:
+            with interruptible(job.interruption):
                 job.report()
-                job.state = RUNNING
+                job.stage = RUNNING
                 self._changed(job)
                 job.result = plain_value(work(job.report))
-            job.state = DONE
+            job.stage = DONE  # also of what was asked to end when all of it was done
         except _Cancelled:
-            job.state = CANCELLED
+            job.stage = CANCELLED
         except LivingDBError as error:
             job.error = {"code": error.code, "message": str(error)}
-            job.state = CANCELLED if job.asked_to_end.is_set() else FAILED
+            job.stage = CANCELLED if job.asked_to_end.is_set() else FAILED
         except Exception as error:
             tell("job failed", 40, id=job.id, kind=job.kind, **error_facts(error))
             said = f"the server failed; its log has more under {job.id}"
             job.error = {"code": "internal", "message": said}
-            job.state = FAILED
+            job.stage = FAILED
         finally:
             job.ended = datetime.now(UTC)
-            job.interruption = None
             job.over.set()
             self._changed(job)
 

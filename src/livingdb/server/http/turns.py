@@ -33,7 +33,8 @@ class Turns:
         """Wait until one request more of a user may begin; a `Refusal` if that takes too long."""
         async with self._share(name) as share:
             try:
-                await asyncio.wait_for(share.requests.acquire(), self._limits.wait_seconds)
+                async with asyncio.timeout(self._limits.wait_seconds):
+                    await share.requests.acquire()
             except TimeoutError:
                 raise Refusal(
                     429,

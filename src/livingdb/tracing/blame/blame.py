@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -142,7 +141,7 @@ def _hedged(graph: Graph, row: SnapshotRow, table: str) -> SnapshotRow:
     """A snapshot as it is told; where history was cut before it, who did it is not known."""
     if is_exact(graph, row, table):
         return row
-    return replace(row, author="", message=AT_OR_BEFORE)
+    return row._replace(author="", message=AT_OR_BEFORE)
 
 
 def _key_rows(key: object) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from pydantic import Field
 
 from livingdb.alert import (
@@ -20,6 +20,7 @@ from livingdb.errors import NotFound
 from livingdb.server.http.context import Db
 from livingdb.server.http.json_values import plain_value
 from livingdb.server.http.models import Answer, Asked, Done
+from livingdb.server.http.subject_router import SubjectRouter
 
 if TYPE_CHECKING:
     from livingdb.alerts.watch import WatchTarget
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1", tags=["alerts"])
+router = SubjectRouter(prefix="/v1", tags=["alerts"])
 
 
 class AlertInfo(Answer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
@@ -21,6 +21,7 @@ from livingdb.server.http.models import (
     snapshot_info,
 )
 from livingdb.server.http.settled import Resolution
+from livingdb.server.http.subject_router import SubjectRouter
 from livingdb.server.http.table_pages import take_rows
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DiffInfo", "PreviewInfo", "diff_info", "preview_info", "router"]
 
-router = APIRouter(prefix="/v1", tags=["diff and merge"])
+router = SubjectRouter(prefix="/v1", tags=["diff and merge"])
 _SHOWN = 1000
 
 Before = Annotated[str, Query(description="What it was.", examples=["main"])]

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Header, Request
+from fastapi import Header, Request
 from starlette.responses import StreamingResponse
 
 from livingdb.database.changes import Change
@@ -16,10 +16,11 @@ from livingdb.errors import LivingDBError
 from livingdb.server.http.context import Asking, Context, Server
 from livingdb.server.http.events import Batch, Listener, visible_changes
 from livingdb.server.http.json_values import json_bytes, plain_value
+from livingdb.server.http.subject_router import SubjectRouter
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1", tags=["events"])
+router = SubjectRouter(prefix="/v1", tags=["events"])
 _KEEP_ALIVE_SECONDS = 15.0
 
 LastEventId = Annotated[

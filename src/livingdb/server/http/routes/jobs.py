@@ -5,16 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from pydantic import Field
 
 from livingdb.server.http.context import Asking, Server
 from livingdb.server.http.jobs import Job
 from livingdb.server.http.models import Answer
+from livingdb.server.http.subject_router import SubjectRouter
 
 __all__ = ["JobInfo", "job_info", "router"]
 
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+router = SubjectRouter(prefix="/v1/jobs", tags=["jobs"])
 JobId = Annotated[str, Path(description="The job.", examples=["5d1e…"])]
 
 
@@ -30,7 +31,7 @@ class JobInfo(Answer):
 
     id: str
     kind: str = Field(examples=["collect"])
-    state: Literal["waiting", "running", "done", "failed", "cancelled"]
+    state: Literal["waiting", "running", "cancelling", "done", "failed", "cancelled"]
     began: datetime
     ended: datetime | None
     progress: str
@@ -76,7 +77,7 @@ def get_job(job: JobId, server: Server, asking: Asking) -> JobInfo:
 
 @router.post("/{job}/cancel", operation_id="cancel_job", summary="End a job", status_code=202)
 def cancel_job(job: JobId, server: Server, asking: Asking) -> JobInfo:
-    """Ask a job to end; it does so where it next can."""
+    """Ask a job to end: it is `cancelling` until it next can, and stores nothing from now on."""
     found = server.jobs.find(job, asking.name)
-    found.cancel()
+    server.jobs.cancel(found)
     return job_info(found)

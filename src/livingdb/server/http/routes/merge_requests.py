@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 from pydantic import Field
 
 from livingdb.server.http.context import Db
@@ -20,6 +20,7 @@ from livingdb.server.http.models import (
 )
 from livingdb.server.http.routes.compare import DiffInfo, PreviewInfo, diff_info, preview_info
 from livingdb.server.http.settled import Resolution
+from livingdb.server.http.subject_router import SubjectRouter
 
 if TYPE_CHECKING:
     from livingdb.commit.merge_request import MergeRule
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1", tags=["merge requests"])
+router = SubjectRouter(prefix="/v1", tags=["merge requests"])
 Number = Annotated[int, Path(ge=1, le=2**62, description="The number of the request.")]
 
 

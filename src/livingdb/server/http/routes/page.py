@@ -9,14 +9,15 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from livingdb.errors import NotFound
+from livingdb.server.http.subject_router import SubjectRouter
 
 __all__ = ["PAGE_PATHS", "router"]
 
-router = APIRouter(include_in_schema=False)
+router = SubjectRouter(include_in_schema=False)
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "

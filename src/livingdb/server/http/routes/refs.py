@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 
 from livingdb.errors import NotFound
@@ -19,13 +19,14 @@ from livingdb.server.http.models import (
     SnapshotInfo,
     snapshot_info,
 )
+from livingdb.server.http.subject_router import SubjectRouter
 
 if TYPE_CHECKING:
     from livingdb import Branch, Snapshot
 
 __all__ = ["BranchInfo", "branch_info", "router"]
 
-router = APIRouter(prefix="/v1", tags=["refs"])
+router = SubjectRouter(prefix="/v1", tags=["refs"])
 _PAGE = 100
 
 

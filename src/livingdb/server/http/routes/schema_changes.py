@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from fastapi import APIRouter
 from pydantic import Field
 
 from livingdb.database.parse_changes import parse_changes
@@ -12,10 +11,11 @@ from livingdb.server.http.context import Asking, Db, Server, branch_of
 from livingdb.server.http.guards import Guards
 from livingdb.server.http.models import Answer, Asked, SnapshotInfo, snapshot_info
 from livingdb.server.http.routes.jobs import JobInfo, job_info
+from livingdb.server.http.subject_router import SubjectRouter
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/schema", tags=["schema changes"])
+router = SubjectRouter(prefix="/v1/schema", tags=["schema changes"])
 
 Changes = list[str | dict[str, Any]]
 

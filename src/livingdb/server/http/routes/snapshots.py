@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from livingdb.server.http.answers import json_answer
 from livingdb.server.http.context import Db, OptionalRef, ref_of
 from livingdb.server.http.models import Answer, SnapshotInfo, snapshot_info
+from livingdb.server.http.subject_router import SubjectRouter
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1", tags=["snapshots"])
+router = SubjectRouter(prefix="/v1", tags=["snapshots"])
 _KINDS = {
     "text": "text/plain",
     "mermaid": "text/plain",

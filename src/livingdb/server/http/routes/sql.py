@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query, Request
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -24,6 +24,7 @@ from livingdb.server.http.context import (
 from livingdb.server.http.json_values import column_value
 from livingdb.server.http.models import Answer, Asked, Done, RowsAnswer
 from livingdb.server.http.row_writes import ROWS_BODY, read_rows_body, rows_kind
+from livingdb.server.http.subject_router import SubjectRouter
 
 if TYPE_CHECKING:
     from livingdb.database.sql_session import SqlSession
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/sql", tags=["sql"])
+router = SubjectRouter(prefix="/v1/sql", tags=["sql"])
 SessionId = Annotated[str, Path(description="The session.", examples=["0f3a…"])]
 
 

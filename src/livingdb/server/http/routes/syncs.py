@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 
 from livingdb.server.http.context import Db
 from livingdb.server.http.guards import Guards
 from livingdb.server.http.json_values import plain_value
 from livingdb.server.http.models import Answer, Asked, OnConflict
+from livingdb.server.http.subject_router import SubjectRouter
 
 if TYPE_CHECKING:
     from livingdb.database.sync import Sync
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1", tags=["syncs"])
+router = SubjectRouter(prefix="/v1", tags=["syncs"])
 
 
 class SyncInfo(Answer):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import Field
 from starlette.responses import Response
 
@@ -16,10 +16,11 @@ from livingdb.server.http.context import Asking, Db, Server
 from livingdb.server.http.doorkeeper import Caller
 from livingdb.server.http.failures import Failure, Refusal
 from livingdb.server.http.models import Answer, Asked, Done
+from livingdb.server.http.subject_router import SubjectRouter
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["server"])
+router = SubjectRouter(tags=["server"])
 
 
 class About(Answer):

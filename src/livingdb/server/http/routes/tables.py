@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import Header, Query, Request
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -48,6 +48,7 @@ from livingdb.server.http.row_writes import (
     read_rows_body,
     rows_kind,
 )
+from livingdb.server.http.subject_router import SubjectRouter
 from livingdb.server.http.table_pages import PageRequest, read_page, snapshot_of
 from livingdb.tables.type_names import parse_limited_type
 
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 
 __all__ = ["key_values", "router"]
 
-router = APIRouter(prefix="/v1", tags=["tables"])
+router = SubjectRouter(prefix="/v1", tags=["tables"])
 _USUAL_ROWS = 1000
 
 IfMatch = Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
@@ -13,6 +13,7 @@ from livingdb.server.http.context import Context, Db, OptionalRef, Server, Table
 from livingdb.server.http.json_values import plain_value, rows_of
 from livingdb.server.http.models import Answer, RowsAnswer
 from livingdb.server.http.routes.tables import key_values
+from livingdb.server.http.subject_router import SubjectRouter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1", tags=["lineage and history"])
+router = SubjectRouter(prefix="/v1", tags=["lineage and history"])
 
 OptionalKey = Annotated[
     list[str] | None,

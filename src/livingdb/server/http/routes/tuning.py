@@ -5,19 +5,20 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from pydantic import Field
 
 from livingdb.server.http.context import Asking, Db, Server
 from livingdb.server.http.models import Answer, Asked
 from livingdb.server.http.routes.jobs import JobInfo, job_info
+from livingdb.server.http.subject_router import SubjectRouter
 
 if TYPE_CHECKING:
     from livingdb.maintenance.tuning.advice import Advice
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1", tags=["tuning"])
+router = SubjectRouter(prefix="/v1", tags=["tuning"])
 
 
 class AdviceInfo(Answer):

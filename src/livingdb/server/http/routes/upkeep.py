@@ -7,7 +7,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fastapi import APIRouter
 from pydantic import Field
 
 from livingdb.errors import Forbidden, InvalidName
@@ -17,6 +16,7 @@ from livingdb.server.http.context import Asking, Context, Db, Server, branch_of,
 from livingdb.server.http.models import Answer, Asked
 from livingdb.server.http.routes.jobs import JobInfo, job_info
 from livingdb.server.http.routes.tables import key_values
+from livingdb.server.http.subject_router import SubjectRouter
 
 if TYPE_CHECKING:
     from livingdb.server.http.doorkeeper import Caller
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1", tags=["upkeep"])
+router = SubjectRouter(prefix="/v1", tags=["upkeep"])
 
 
 class StatusLine(Answer):

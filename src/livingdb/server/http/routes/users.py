@@ -5,20 +5,21 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
 from livingdb.server.http.answers import rows_answer, rows_responses
 from livingdb.server.http.context import Asking, Db
 from livingdb.server.http.models import Answer, Asked, Done, RowsAnswer
+from livingdb.server.http.subject_router import SubjectRouter
 
 if TYPE_CHECKING:
     from livingdb.access.user import User
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1", tags=["users"])
+router = SubjectRouter(prefix="/v1", tags=["users"])
 RoleName = Literal["reader", "writer", "maintainer", "owner"]
 UserName = Annotated[str, Query(alias="name", description="The user.", examples=["ann"])]
 _EVERYTHING = "*"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from fastapi import APIRouter
 from pydantic import Field
 
 from livingdb.database.parse_changes import parse_changes
@@ -13,13 +12,14 @@ from livingdb.server.http.guards import Guards
 from livingdb.server.http.models import Answer, Asked, SnapshotInfo, snapshot_info
 from livingdb.server.http.routes.jobs import JobInfo, job_info
 from livingdb.server.http.routes.refs import BranchInfo, branch_info
+from livingdb.server.http.subject_router import SubjectRouter
 
 if TYPE_CHECKING:
     from livingdb.database.run import Run
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1", tags=["views"])
+router = SubjectRouter(prefix="/v1", tags=["views"])
 Engine = Literal["embedded", "spark", "auto"]
 
 
