@@ -39,7 +39,7 @@ from livingdb.catalog.snapshots import ChangedTables, Snapshots
 from livingdb.catalog.sql.clear_tables import clear_tables
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
-from livingdb.catalog.sql.sqlite import writing_engine
+from livingdb.catalog.sql.write_transactions import WriteTransactions
 from livingdb.catalog.steps import Steps
 from livingdb.catalog.streams import Streams
 from livingdb.catalog.syncs import Syncs
@@ -63,7 +63,7 @@ class Catalog:
 
     def __init__(self, engine: Engine):
         self.engine = engine
-        self._writing = writing_engine(engine)
+        self._writing = WriteTransactions(engine)
         self._local = threading.local()
         self._read_by(Queries(engine))
 
@@ -268,6 +268,7 @@ class Catalog:
     def close(self) -> None:
         """Let go of every connection."""
         self.queries.close()
+        self._writing.close()
         self.engine.dispose()
 
 

@@ -127,26 +127,32 @@ class SealedRows:
         if rows:
             self._insert.run_many(connection, rows)
 
-    def insert_numbered(
-        self, connection: Connection, rows: Sequence[Values], newest: int = 0
-    ) -> list[int]:
-        """Add rows whose key is a number that is given now; the numbers, in their order.
+    def insert_numbered(self, connection: Connection, rows: Sequence[Values]) -> list[int]:
+        """Add rows whose key is a number that is given now; the numbers, in their order."""
+        numbers = self.next_numbers(connection, len(rows))
+        (name,) = self.key
+        numbered = zip(numbers, rows, strict=True)
+        self.insert(connection, [{name: number, **row} for number, row in numbered])
+        return numbers
+
+    def insert_chained(
+        self,
+        connection: Connection,
+        count: int,
+        rows: Callable[[Sequence[int]], Sequence[Values]],
+        newest: int,
+    ) -> None:
+        """Add so many rows whose keys are numbers that are given now, and that may say each
+        other's: `rows` are those for numbers.
 
         `newest` is the greatest number that the caller knows, of a table whose rows never go: if
         it is that indeed, nobody has to ask for it.
         """
         if newest and connection.dialect.name == "sqlite":
             with suppress(IntegrityError):
-                return self._insert_with(connection, rows, _after(newest, len(rows)))
-        return self._insert_with(connection, rows, self.next_numbers(connection, len(rows)))
-
-    def _insert_with(
-        self, connection: Connection, rows: Sequence[Values], numbers: list[int]
-    ) -> list[int]:
-        (name,) = self.key
-        numbered = zip(numbers, rows, strict=True)
-        self.insert(connection, [{name: number, **row} for number, row in numbered])
-        return numbers
+                self.insert(connection, rows(_after(newest, count)))
+                return
+        self.insert(connection, rows(self.next_numbers(connection, count)))
 
     def insert_missing(self, connection: Connection, rows: Iterable[Values]) -> int:
         """Add those rows whose keys are not there yet; how many that were."""

@@ -48,7 +48,10 @@ class SnapshotRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewSnapshot:
-    """A snapshot that has no number yet."""
+    """A snapshot that has no number yet.
+
+    With `on_previous` its first parent is the one before it, and `parents` are the others.
+    """
 
     address: Address
     parents: Sequence[SnapshotRow]
@@ -56,6 +59,7 @@ class NewSnapshot:
     kind: str
     author: str
     message: str
+    on_previous: bool = False
 
 
 _columns = _rows.every
@@ -207,26 +211,43 @@ class Snapshots:
     ) -> list[SnapshotRow]:
         """Number new snapshots in a transaction; `remember` them once that has committed.
 
-        None of them is a parent of another.  `beside` are those that the transaction has numbered
-        already, where they have more than one ancestor among them.
+        `beside` are those that the transaction has numbered already, where they have more than
+        one ancestor among them.
         """
-        values = [self._values(each, beside) for each in made]
-        numbers = _rows.insert_numbered(connection, values, self._newest)
-        numbered = zip(numbers, values, strict=True)
-        return [_row((number, *row.values())) for number, row in numbered]
+        if not made:
+            return []
+        rows: list[SnapshotRow] = []
+
+        def numbered(numbers: Sequence[int]) -> list[dict[str, Any]]:
+            rows.clear()
+            near = dict(beside or {})
+            values = []
+            for number, each in zip(numbers, made, strict=True):
+                parents = (rows[-1], *each.parents) if each.on_previous else each.parents
+                values.append({"sequence": number, **self._values(each, parents, near)})
+                rows.append(_row(tuple(values[-1].values())))
+                near[number] = rows[-1]
+            return values
+
+        newest = max([self._newest, *(beside or ())])
+        _rows.insert_chained(connection, len(made), numbered, newest)
+        return rows
 
     def _values(
-        self, made: NewSnapshot, beside: Mapping[int, SnapshotRow] | None
+        self,
+        made: NewSnapshot,
+        parents: Sequence[SnapshotRow],
+        beside: Mapping[int, SnapshotRow] | None,
     ) -> dict[str, Any]:
-        """What the row of a new snapshot says, in the order of the table."""
-        first = made.parents[0] if made.parents else None
+        """What the row of a new snapshot says but for its number, in the order of the table."""
+        first = parents[0] if parents else None
         depth = 0 if first is None else first.depth + 1
         at = depth & (depth - 1)
         skip = None if first is None else self._ancestor_number(first, at, beside)
         return {
             "address": made.address,
             "first": None if first is None else first.sequence,
-            "others": ",".join(str(parent.sequence) for parent in made.parents[1:]) or None,
+            "others": ",".join(str(parent.sequence) for parent in parents[1:]) or None,
             "skip": skip,
             "depth": depth,
             "time": made.time,

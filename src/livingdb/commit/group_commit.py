@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from threading import Event, Lock
+from threading import Condition, Event
+from time import monotonic
 
 from livingdb.access.acting import acting, is_checked, unchecked
 from livingdb.catalog.branches import BranchRow
@@ -35,6 +36,7 @@ from livingdb.tables.tabular import Tabular
 __all__ = ["GroupCommits", "SmallWrite"]
 
 _MOST_MEMBERS = 64
+_LONGEST_GATHERING_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,9 @@ class _Queue:
     def __init__(self) -> None:
         self._waiting: deque[_Member] = deque()
         self._is_led = False
-        self._lock = Lock()
+        self._lock = Condition()
+        self._last_members, self._last_seconds = 1, 0.0
+        """How many were stored together last, and how long that took."""
 
     def join(self, member: _Member) -> None:
         """Wait behind others; who finds none is the leader."""
@@ -100,6 +104,23 @@ class _Queue:
             self._waiting.append(member)
             if not self._is_led:
                 self._is_led = member.is_leader = True
+            elif len(self._waiting) >= self._last_members:
+                self._lock.notify()
+
+    def gather(self) -> None:
+        """Let those come who were stored together last: most have more to write.
+
+        Who leads would else store its own write alone, and they theirs after it, in turn.  It waits
+        no longer than storing took, and for nobody if nobody came along last time.
+        """
+        with self._lock:
+            seconds = min(self._last_seconds, _LONGEST_GATHERING_SECONDS)
+            self._lock.wait_for(lambda: len(self._waiting) >= self._last_members, seconds)
+
+    def note(self, members: int, seconds: float) -> None:
+        """So many were stored together, in that time."""
+        with self._lock:
+            self._last_members, self._last_seconds = members, seconds
 
     def take(self) -> list[_Member]:
         """Those that are stored together, the leader first."""
@@ -153,11 +174,13 @@ class GroupCommits:
         """Take the turn, and store what waits by then."""
         taken: list[_Member] = []
         try:
+            queue.gather()
             with self._pipeline.turns.before_reading(branch, leader.write.rows.rows):
-                taken = queue.take()
+                taken, begun = queue.take(), monotonic()
                 # What stops one of them is not to stop the others, whose writes are as small.
                 with interruptible() if len(taken) > 1 else nullcontext():
                     self._store(branch, taken)
+                queue.note(len(taken), monotonic() - begun)
         finally:
             queue.pass_on(leader, taken)
 

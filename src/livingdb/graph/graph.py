@@ -470,19 +470,20 @@ class Graph:
                         self.versions.check_kept(self.versions.require(address))
 
     def _number_drafts(self, connection: Connection, drafts: Sequence[Draft]) -> list[SnapshotRow]:
-        """Number snapshots, and note the tables they change; a run of them at once."""
-        rows: list[SnapshotRow] = []
-        waiting: list[NewSnapshot] = []
-        beside: dict[int, SnapshotRow] = {}
-        for draft in drafts:
-            parents, edge = draft.intent.parents, draft.record.edge
-            if draft.intent.on_previous:
-                rows += self.snapshots.add_all(connection, waiting, beside)
-                beside.update((row.sequence, row) for row in rows[-len(waiting) :])
-                waiting, parents = [], (rows[-1], *parents)
-            told = edge.time, edge.kind, edge.author, edge.message
-            waiting.append(NewSnapshot(draft.address, parents, *told))
-        rows += self.snapshots.add_all(connection, waiting, beside)
+        """Number snapshots, and note the tables they change, all at once."""
+        new = [
+            NewSnapshot(
+                draft.address,
+                draft.intent.parents,
+                draft.record.edge.time,
+                draft.record.edge.kind,
+                draft.record.edge.author,
+                draft.record.edge.message,
+                draft.intent.on_previous,
+            )
+            for draft in drafts
+        ]
+        rows = self.snapshots.add_all(connection, new)
         numbers = [row.sequence for row in rows]
         changed = zip(numbers, (draft.addresses for draft in drafts), strict=True)
         self.catalog.touches.add_all(connection, changed)

@@ -37,6 +37,8 @@ _SMALL_ROWS = 1_024
 _SHORT_BYTES = 512
 _SHORT_COLUMNS, _LONG_COLUMNS = 512, 64
 """How many columns are remembered by their values, of those that are short and of others."""
+_LAST_DELTAS = 64
+"""As many as threads may encode before the first of them is stored."""
 _CHAIN_COLUMNS = 4_096
 """How many columns of one change are remembered, in all tables that it goes along."""
 
@@ -67,14 +69,14 @@ class _Columns:
 
 
 class DeltaEncoder:
-    """Encodes deltas, and remembers the last small one, its columns, and values of some before.
+    """Encodes deltas, and remembers the last small ones, columns, and values of some before.
 
     A change that goes along a chain of schema versions is mostly the same in each of them: its
     columns are remembered for as long as its operations are the same.
     """
 
     def __init__(self) -> None:
-        self._last: tuple[list[object], _Encoded] | None = None
+        self._last: OrderedDict[int, tuple[list[object], _Encoded]] = OrderedDict()
         self._operations: tuple[object, pa.Array] | None = None
         self._columns = _Columns()
         self._short: OrderedDict[object, EncodedColumn] = OrderedDict()
@@ -84,7 +86,7 @@ class DeltaEncoder:
         """The chunks of changes, whose columns at these positions may be carried."""
         given: list[object] = [changes.ops, *changes.columns[: changes.shape.key_count]]
         given += [part for at in positions for part in (changes.columns[at], changes.present[at])]
-        last = self._last
+        last = self._last.get(id(changes.ops))
         if last is not None and len(last[0]) == len(given) and all(map(is_, last[0], given)):
             return last[1]
         if 0 < len(changes) <= min(_SMALL_ROWS - 1, _CHUNK_ROWS):
@@ -96,7 +98,9 @@ class DeltaEncoder:
                 self._operations = changes.ops, operations
             arrays, carried, masked = _carried_arrays(changes, positions, operations)
             encoded = _Encoded([self._join(arrays, goes_on)], carried, masked)
-            self._last = given, encoded
+            self._last[id(changes.ops)] = given, encoded
+            if len(self._last) > _LAST_DELTAS:
+                self._last.popitem(last=False)
             return encoded
         return _encode(changes, positions)
 

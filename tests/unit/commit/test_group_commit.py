@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 import livingdb
 from livingdb import Branch, Database, Snapshot
+from livingdb.commit import group_commit
 from livingdb.evolution import AddColumn
 
 Write = Callable[[Branch], Snapshot]
@@ -193,3 +195,29 @@ def test_if_the_catalog_fails_so_do_all(db: Database, monkeypatch: pytest.Monkey
         assert all(isinstance(one, livingdb.StorageFailure) for one in made)
         assert db.branch("main").head == head
         assert all(isinstance(one, Snapshot) for one in write_at_once(db, writes))
+
+
+def test_who_leads_lets_those_come_who_came_last_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "_LONGEST_GATHERING_SECONDS", 60.0)
+    queue, write = group_commit._Queue(), cast(Any, SimpleNamespace(rows=SimpleNamespace(rows=1)))
+    members = [group_commit._Member(write, cast(Any, None)) for _ in range(3)]
+    queue.join(members[0])
+    queue.gather()  # nobody came along before
+    queue.note(3, 60.0)
+    leader = Thread(target=queue.gather)
+    leader.start()
+    for member in members[1:]:
+        assert leader.is_alive()
+        queue.join(member)
+    leader.join(30.0)
+    assert not leader.is_alive()
+    assert queue.take() == members
+
+
+def test_who_leads_does_not_wait_longer_than_storing_took() -> None:
+    queue, write = group_commit._Queue(), cast(Any, SimpleNamespace(rows=SimpleNamespace(rows=1)))
+    member = group_commit._Member(write, cast(Any, None))
+    queue.join(member)
+    queue.note(3, 0.001)
+    queue.gather()
+    assert queue.take() == [member]

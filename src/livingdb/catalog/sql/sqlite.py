@@ -12,7 +12,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ __all__ = [
     "BEGIN_OPTION",
     "BUSY_TIMEOUT_SECONDS",
     "any_text",
+    "locked_for_writing",
     "reading_engine",
     "sqlite_engine",
     "sqlite_failure",
@@ -189,17 +190,48 @@ def writing_engine(engine: Engine) -> Engine:
     return engine.execution_options(**{BEGIN_OPTION: _WRITE_LOCK})
 
 
+@contextmanager
+def locked_for_writing(connection: Connection) -> Iterator[None]:
+    """A transaction that holds the write lock, on a connection of a `reading_engine`.
+
+    It is the driver's own: for SQLAlchemy, these connections never begin nor end any.
+    """
+    _check_condition(connection)
+    driver: Any = connection.connection.dbapi_connection
+    try:
+        driver.execute(_WRITE_LOCK)
+    except Exception as error:
+        raise sqlite_failure(error, connection) or error from None
+    try:
+        yield
+    except BaseException:
+        with suppress(sqlite3.Error):  # what was raised says more
+            driver.rollback()
+        raise
+    try:
+        driver.commit()
+    except BaseException as error:
+        with suppress(sqlite3.Error):
+            driver.rollback()
+        raise sqlite_failure(error, connection) or error from None
+
+
 def _begin(connection: Connection) -> None:
-    options = connection.get_execution_options()
-    statement = options.get(BEGIN_OPTION, "BEGIN")
-    condition = options.get(_CONDITION_OPTION)
-    if statement == _WRITE_LOCK and isinstance(condition, _Condition) and condition.failure:
+    statement = connection.get_execution_options().get(BEGIN_OPTION, "BEGIN")
+    if statement == _WRITE_LOCK:
+        _check_condition(connection)
+    if statement:
+        connection.exec_driver_sql(statement)
+
+
+def _check_condition(connection: Connection) -> None:
+    """`StorageFailure` for who writes to a device that has failed."""
+    condition = connection.get_execution_options().get(_CONDITION_OPTION)
+    if isinstance(condition, _Condition) and condition.failure:
         raise StorageFailure(
             f"the disk failed earlier ({condition.failure}), and what it holds since then is "
             "unknown; reopen the database"
         )
-    if statement:
-        connection.exec_driver_sql(statement)
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection, timeout_seconds: float) -> None:
