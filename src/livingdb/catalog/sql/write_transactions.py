@@ -1,4 +1,4 @@
-"""Transactions that write, each thread on a connection of its own that stays open.
+"""Transactions that write, each on a connection that stays open and nobody else uses.
 
 Taking a connection from a pool, and letting SQLAlchemy begin, commit and give it back, costs a
 small commit more than its statements.  What stays open also keeps the pages that it has read.
@@ -18,7 +18,7 @@ __all__ = ["WriteTransactions"]
 
 
 class WriteTransactions:
-    """Transactions of one database, which hold the write lock from the start; one a thread."""
+    """Transactions of one database, which hold the write lock from the start."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = writing_engine(engine)
@@ -39,5 +39,5 @@ class WriteTransactions:
         return self._engine.connect()
 
     def close(self) -> None:
-        """Let go of every thread's connection, each when its transaction has ended."""
+        """Let go of every connection, each when its transaction has ended."""
         self._lines.close()
