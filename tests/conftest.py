@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+from tests.suite_minutes import minutes_by_suite
 
 # `make test` tries the same examples each time, so that it fails for what was changed and for
 # nothing else; `make test-all` goes on to look for new ones.
@@ -107,6 +108,17 @@ def pytest_collection_finish() -> None:
 def pytest_sessionfinish() -> None:
     """At the end they are garbage like everything else."""
     gc.unfreeze()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Where the minutes of `make test-all` went."""
+    if "LIVINGDB_EXAMPLES" not in os.environ:
+        return
+    told = (one for some in terminalreporter.stats.values() for one in some)
+    minutes = minutes_by_suite(one for one in told if isinstance(one, pytest.TestReport))
+    terminalreporter.section("minutes of all processes together, by suite")
+    for name, taken in minutes.items():
+        terminalreporter.line(f"{taken:8.1f}  {name}")
 
 
 @dataclass
