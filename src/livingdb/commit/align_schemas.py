@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from livingdb.commit.contested_rows import Bring, contested_after
@@ -79,6 +80,8 @@ class AlignedSides:
     """Rows of ours that are in conflict for good."""
     undecided: frozenset[str] = frozenset()
     """Tables that one side dropped and the other changed, where neither counts."""
+    before: Sequence[Schemas] = ()
+    """The schemas that the three sides had."""
 
 
 def align_schemas(
@@ -89,7 +92,8 @@ def align_schemas(
     staging: Staging,
 ) -> AlignedSides:
     """What two sides come from, and both, in the schema that has the changes of both."""
-    return _Alignment(graph, lifter, sides, on_conflict, staging).align()
+    work = _Alignment(graph, lifter, sides, on_conflict, staging)
+    return replace(work.align(), before=work.schemas)
 
 
 @dataclass
@@ -119,9 +123,14 @@ class _Alignment:
         base, ours, theirs = self.sides
         return base.made, ours.made, theirs.made
 
+    @cached_property
+    def schemas(self) -> tuple[Schemas, Schemas, Schemas]:
+        """Those that the sides have."""
+        return self._schemas(self.base), self._schemas(self.ours), self._schemas(self.theirs)
+
     def align(self) -> AlignedSides:
         """The three sides in one schema, if no conflict that is left stands in the way."""
-        schemas = self._schemas(self.base), self._schemas(self.ours), self._schemas(self.theirs)
+        schemas = self.schemas
         merged = merge_schemas(schemas, self.made)
         conflicts = list(merged.conflicts) or self._broken_rows(merged) or self._losses(merged)
         while True:

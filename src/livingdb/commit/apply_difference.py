@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.commit.align_schemas import AlignedSides
 from livingdb.commit.keep_schema import SchemaKept, keeps_schema, rehearse
 from livingdb.commit.merge import MergeOptions, merge_cleanly, schema_error
 from livingdb.commit.pipeline import Attempt, Pipeline
@@ -65,7 +66,8 @@ def apply_difference(
         sides = _sides(graph, difference, after, attempt.staging)
         base, theirs = in_schema_of(graph, after, *sides, lambda: done.aliases, attempt.staging)
         options = MergeOptions(on_conflict="theirs")
-        merged = merge_cleanly(graph, MergeBase(base), after, theirs, options, attempt.staging)
+        aligned = AlignedSides(MergeBase(base), after, theirs)
+        merged = merge_cleanly(graph, aligned, options, attempt.staging)
         sources = {"difference": difference.end.address.hex()}
         intents = []
         if done.onto_ours:

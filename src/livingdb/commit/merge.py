@@ -17,12 +17,13 @@ from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
 from livingdb.errors import MergeConflict, RuleViolation
 from livingdb.evolution.merge_schemas import SchemaConflict
+from livingdb.evolution.policy_names import policies_after
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.diff import count_changes
 from livingdb.graph.draft import HeadMove, Intent
 from livingdb.graph.graph import Graph
-from livingdb.graph.merge import MergeBase, MergedTables, merge_error, merge_tables
+from livingdb.graph.merge import MergedTables, merge_error, merge_tables
 from livingdb.graph.merge_policy import Policies, check_policy
 from livingdb.graph.rules import check_writable, is_synced
 from livingdb.graph.storage.staging import Staging
@@ -137,7 +138,7 @@ def _merge_heads(
     sides = merge_sides(graph, pipeline.lifter, ours, theirs, options.on_conflict, staging)
     if sides.conflicts:
         raise schema_error(sides.conflicts)
-    merged = merge_cleanly(graph, sides.base, sides.ours, sides.theirs, options, staging)
+    merged = merge_cleanly(graph, sides, options, staging)
     rows = {name: len(changes) for name, changes in merged.deltas.items()}
     is_evolved = bool(sides.changes or sides.evolved)
     intent = Intent(
@@ -230,25 +231,25 @@ def conflict_tables(conflicts: Sequence[SchemaConflict]) -> dict[str, pa.Table]:
 
 
 def merge_cleanly(
-    graph: Graph,
-    base: MergeBase,
-    ours: Tables,
-    theirs: Tables,
-    options: MergeOptions,
-    staging: Staging,
+    graph: Graph, sides: AlignedSides, options: MergeOptions, staging: Staging
 ) -> MergedTables:
     """The merged tables; `MergeConflict` if something stands in the way."""
-    policies = _policies(graph, options, ours, theirs)
-    merged = merge_tables(graph, base, ours, theirs, policies, staging)
+    merged = _merge_rows(graph, sides, options, staging)
     if not merged.is_clean:
-        raise merge_error(graph, merged, {**theirs, **ours})
+        raise merge_error(graph, merged, {**sides.theirs, **sides.ours})
     return merged
 
 
-def _policies(graph: Graph, options: MergeOptions, ours: Tables, theirs: Tables) -> Policies:
-    tables = {**theirs, **ours}
-    schemas = {name: graph.versions.definition(v).schema for name, v in tables.items()}
-    return Policies.of(options.on_conflict, options.granularity, schemas)
+def _merge_rows(
+    graph: Graph, sides: AlignedSides, options: MergeOptions, staging: Staging
+) -> MergedTables:
+    """Rows of one schema merged, and what stands in the way."""
+    tables = {**sides.theirs, **sides.ours}
+    after = {name: graph.versions.definition(v) for name, v in tables.items()}
+    policy = policies_after(options.on_conflict, sides.before, after)
+    schemas = {name: definition.schema for name, definition in after.items()}
+    policies = Policies.of(policy, options.granularity, schemas)
+    return merge_tables(graph, sides.base, sides.ours, sides.theirs, policies, staging)
 
 
 @dataclass(frozen=True)
@@ -277,8 +278,7 @@ def preview(pipeline: Pipeline, source: str, into: str, options: MergeOptions) -
         tables = {**sides.theirs, **sides.ours}
         if sides.conflicts:
             return Preview(MergedTables(), tables, {}, forward, (), sides.conflicts)
-        policies = _policies(graph, options, sides.ours, sides.theirs)
-        merged = merge_tables(graph, sides.base, sides.ours, sides.theirs, policies, staging)
+        merged = _merge_rows(graph, sides, options, staging)
         changes = {
             name: count_changes(graph.versions, sides.ours.get(name), version)
             for name, version in merged.tables.items()

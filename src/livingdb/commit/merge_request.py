@@ -192,7 +192,7 @@ def judge_request(
         sides = merge_sides(graph, pipeline.lifter, ours, theirs, "fail", staging)
         if sides.conflicts:
             return None
-        merged = merge_cleanly(graph, sides.base, sides.ours, sides.theirs, MergeOptions(), staging)
+        merged = merge_cleanly(graph, sides, MergeOptions(), staging)
         tables = {**sides.ours, **merged.tables}
         return judge_change(_pending(pipeline, row, rule, target, ours, theirs, tables))
 

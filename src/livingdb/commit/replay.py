@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.commit.align_schemas import AlignedSides
 from livingdb.commit.merge import MergeOptions, merge_cleanly, schema_error
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import BranchChange, Proposal
@@ -105,7 +106,8 @@ def _replay(
         ids = cache(lambda: _twin_ids(pipeline, which, ours))
         base, theirs = in_schema_of(graph, mine, *sides, ids, attempt.staging)
         how_to = options or MergeOptions()
-        merged = merge_cleanly(graph, MergeBase(base), mine, theirs, how_to, attempt.staging)
+        aligned = AlignedSides(MergeBase(base), mine, theirs)
+        merged = merge_cleanly(graph, aligned, how_to, attempt.staging)
         if not merged.tables:
             return ours
         intent = Intent(
