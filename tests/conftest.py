@@ -51,6 +51,7 @@ if (
 
 _ON_SPARK = (
     "tests/cli/test_demo.py",
+    "tests/cli/test_import.py",
     "tests/docs/test_snippets.py",
     "tests/frozen/",
     "tests/server/flight/test_queries.py",

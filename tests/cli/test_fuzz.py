@@ -15,6 +15,7 @@ from tests.property.trying import tries
 
 from livingdb.cli.app import app
 from livingdb.cli.commands import COMMANDS
+from livingdb.cli.commands.propagate import StopSignal
 from livingdb.errors import Unsupported
 
 CODES = {0, 1, 2, 3, 4, 5, 6, 7}
@@ -102,7 +103,11 @@ def word(parameter: Any) -> st.SearchStrategy[str]:
 
 def options(command: Any) -> st.SearchStrategy[list[str]]:
     """Some options of a command, each with a value if it takes one."""
-    known = [p for p in command.params if p.param_type_name == "option" and "--watch" not in p.opts]
+    known = [
+        p
+        for p in command.params
+        if p.param_type_name == "option" and not {"--watch", "--host"} & {*p.opts}
+    ]
     if not known:
         return st.just([])
     each = [
@@ -141,6 +146,8 @@ def place(shop_made: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
         patched.chdir(folder)
         patched.delenv("LIVINGDB", raising=False)
         patched.setattr("livingdb.spark.start_session._start", refuse)
+        # Who serves waits for a signal, which comes at once here.
+        patched.setattr(StopSignal, "wait", lambda stop, _seconds: stop.ask())
         yield folder
 
 

@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 
-_BRINGING = {"Merge", "CherryPick", "ApplyDiff"}
+_BRINGING = {"Merge", "RequestMerge", "CherryPick", "ApplyDiff"}
 """The operations that may bring a branch the schema changes of another."""
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, Engine, event
 from tests.crash import sqlite_calls
 
 import livingdb.files.local
+from livingdb.catalog.sql import write_transactions
+from livingdb.catalog.sql.sqlite import locked_for_writing
 from livingdb.testing import Step
 from livingdb.testing.faulty_files import FaultySyscalls
 
@@ -52,6 +55,7 @@ class Steps:
             event.listen(Engine, name, self._statement(name.partition("_")[0]))
         event.listen(Engine, "commit", self._commit)
         event.listen(Engine, "rollback", lambda connection: self.reach("before rollback"))
+        write_transactions.locked_for_writing = self._locked
 
     def reach(self, name: str) -> None:
         """The process is at a moment."""
@@ -83,6 +87,17 @@ class Steps:
         is_due = self.names.count("before commit") == self.failing_commit
         if self.commit_sync_error and is_due:
             sqlite_calls.fail_syncs(self.commit_sync_error)
+
+    @contextmanager
+    def _locked(self, connection: Connection) -> Iterator[None]:
+        """Transactions that the driver ends, of which SQLAlchemy tells nobody."""
+        with locked_for_writing(connection):
+            try:
+                yield
+            except BaseException:
+                self.reach("before rollback")
+                raise
+            self._commit(connection)
 
     def _statement(self, moment: str) -> Callable[..., None]:
         def reached(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
