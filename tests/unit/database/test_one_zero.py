@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import livingdb
 import pytest
+
+import livingdb
 from livingdb.evolution import AddColumn, RetypeColumn
 
 SCHEMA = {
