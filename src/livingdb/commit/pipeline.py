@@ -471,7 +471,8 @@ class _Work:
         from livingdb.derivation.view import View
 
         kept, on_break = self.proposal.kept, self.proposal.on_break
-        why_not = why_not_moved(View.from_json(sync.spec), kept, on_break)
+        view = View.from_json(sync.spec)
+        why_not = why_not_moved(self.graph, view, kept, on_break, self.moved)
         if kept is None or why_not is not None:
             return why_not or ""
         said = self._cause.author, self._cause.message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_defaults(main: livingdb.Branch) -> None:
 
 
 @pytest.mark.parametrize("made", [{"computed": "-f"}, {"up": "-f"}], ids=["computed", "up"])
-def test_what_expressions_give(main: livingdb.Branch, made: dict[str, str]) -> None:
+def test_what_expressions_give(main: livingdb.Branch, made: dict[str, Any]) -> None:
     main.insert("t", [{"id": 1, "f": 0.0}])
     main.evolve(AddColumn("t", "d", "double", **made), keep="old", sync="both")
     main.database.branch("old").insert("t", [{"id": 2, "f": 0.0}])
