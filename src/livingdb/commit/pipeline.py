@@ -125,7 +125,10 @@ class Pipeline:
                     transaction = self.graph.exclusive_transaction(alone, group)
                     held = stack.enter_context(transaction)
                 staging = stack.enter_context(self.graph.stage())
-                proposal = propose(Attempt(number, staging, may_be_late))
+                try:
+                    proposal = propose(Attempt(number, staging, may_be_late))
+                except HeadMoved:  # while it was rehearsed
+                    continue
                 if isinstance(proposal, SnapshotRow):
                     return proposal
                 stored = self._whole._store(proposal, staging, held)
@@ -368,10 +371,15 @@ class _Work:
             self._take(sync, branch, carried)
 
     def _branch(self, branch: BranchId) -> BranchRow:
-        """A branch as it was seen; those that syncs of schema changes lead to are asked for once"""
+        """A branch as it was seen; those that syncs of schema changes lead to are asked for once.
+
+        One that is not there any more left with its syncs, after these were read.
+        """
         if branch not in self._rows:
             near = self.graph.syncs(self.epoch).schema_group(branch)
             self._rows |= self.graph.branches.by_ids(sorted(near))
+        if branch not in self._rows:
+            raise HeadMoved
         return self._rows[branch]
 
     def _ask_carrier(self, sync: SyncRow, branch: BranchRow) -> Carried | None:
