@@ -9,7 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["as_mask", "as_numbers", "from_numbers", "one_value", "short_list", "taken_rows"]
+__all__ = [
+    "as_mask",
+    "as_numbers",
+    "from_numbers",
+    "is_exact",
+    "one_value",
+    "short_list",
+    "taken_rows",
+]
 
 _SHORT = 256
 
@@ -79,6 +87,15 @@ def short_list(values: Sequence[Any]) -> pa.Array | None:
         held = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))]
         return pa.Array.from_buffers(pa.string(), len(texts), held)
     return None
+
+
+def is_exact(value: object, data_type: pa.DataType) -> bool:
+    """Whether a value of Python is one of the type as it is, unless it is too large."""
+    if type(value) is int:
+        return bool(pa.types.is_integer(data_type))
+    if type(value) is str:
+        return bool(pa.types.is_string(data_type))
+    return type(value) is bytes and bool(pa.types.is_binary(data_type))
 
 
 def one_value(value: object, data_type: pa.DataType) -> pa.Array:

@@ -8,6 +8,7 @@ slots under nulls, offsets from zero, one NaN, no negative zero, map entries sor
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from livingdb.chunks.arrow_values import as_mask
 from livingdb.chunks.types import flat_width_bytes
 from livingdb.errors import Corruption, InvalidData, Unsupported
 
-__all__ = ["Bytes", "Column", "digest_column", "from_arrow", "to_arrow"]
+__all__ = ["Bytes", "Column", "canonical_values", "digest_column", "from_arrow", "to_arrow"]
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[Any]
@@ -247,6 +248,25 @@ def _refuse_twin_keys(keys: pa.Array, owner: pa.Array, name: str) -> None:
     if twin >= 0:
         row, key = owner[twin].as_py(), keys[twin].as_py()
         raise InvalidData(f"column {name!r}, row {row}: the key {key!r} is twice in one map")
+
+
+# --- both ways ----------------------------------------------------------------------------
+
+
+def canonical_values(array: pa.Array, name: str = "value") -> pa.Array:
+    """The values as they read once they are stored: one zero, one NaN, maps sorted by key."""
+    if not _has_other_forms(array.type):
+        return array
+    return to_arrow(from_arrow(array, name), array.type)
+
+
+@lru_cache(maxsize=4096)
+def _has_other_forms(data_type: pa.DataType) -> bool:
+    """Whether values of the type may be equal and not have the same bytes."""
+    if pa.types.is_floating(data_type) or pa.types.is_map(data_type):
+        return True
+    inner = range(data_type.num_fields) if pa.types.is_nested(data_type) else ()
+    return any(_has_other_forms(data_type.field(at).type) for at in inner)
 
 
 # --- to Arrow -----------------------------------------------------------------------------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit.table_writes import TableWrites, render_key
 from livingdb.errors import TransactionConflict
@@ -12,6 +14,7 @@ from livingdb.graph.dropped import dropped_since
 from livingdb.graph.graph import Graph
 from livingdb.tables.index import Version
 from livingdb.tables.letter_case import find_alike
+from livingdb.trees.delta import PATCH, Delta
 from livingdb.trees.keys import member
 
 __all__ = ["check_writes"]
@@ -74,4 +77,18 @@ def _check_overlap(graph: Graph, table: TableWrites, now: Version | None) -> Non
         raise TransactionConflict(
             f"table {table.name!r}: somebody else changed the row with the key "
             f"{render_key(table, table.delta, int(both.argmax()))} meanwhile; try again"
+        )
+    _check_patched(graph, table, table.delta, now)
+
+
+def _check_patched(graph: Graph, table: TableWrites, changes: Delta, now: Version) -> None:
+    """Rows that it patches are still there: those that were erased never were, by history."""
+    patched = np.flatnonzero(changes.ops == PATCH)
+    if not len(patched):
+        return
+    there = graph.versions.rows(now).contains(changes.keys[patched])
+    if not there.all():
+        key = render_key(table, changes, int(patched[int(there.argmin())]))
+        raise TransactionConflict(
+            f"table {table.name!r}: the row with the key {key} was erased meanwhile; try again"
         )

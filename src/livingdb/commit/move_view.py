@@ -52,17 +52,28 @@ def broken_held_views(
         if sync.kind != KIND or sync.state != HELD or kept.of not in sync.sources:
             continue
         view = View.from_json(sync.spec)
-        if why_not_moved(view, kept, on_break) is None:
+        if why_not_moved(graph, view, kept, on_break, {move.branch.id: move}) is None:
             try:
                 rebind_view(graph, view, move)
             except LivingDBError as error:
                 yield sync, error
 
 
-def why_not_moved(view: View, kept: KeptSchema | None, on_break: str | None) -> str | None:
-    """Why a view that is broken is not moved, as its alert says it; None if it is."""
+def why_not_moved(
+    graph: Graph,
+    view: View,
+    kept: KeptSchema | None,
+    on_break: str | None,
+    moved: Mapping[BranchId, BranchMove],
+) -> str | None:
+    """Why a view that is broken is not moved, as its alert says it; None if it is.
+
+    `moved` are the branches that the schema change moves: one that follows the branch, as a masked
+    clone does, is kept by none.
+    """
     wanted = (view.on_break if on_break is None else on_break) == "move"
-    if kept is None:
+    live = {table.branch for table in view.tables.values() if not table.snapshot}
+    if kept is None or kept.of not in live:
         return "it cannot move: no branch keeps the schema that it reads" if wanted else ""
     name = kept.branch.name
     if not wanted:
@@ -74,6 +85,11 @@ def why_not_moved(view: View, kept: KeptSchema | None, on_break: str | None) -> 
     read = {t.table for t in view.tables.values() if t.branch == kept.of and not t.snapshot}
     for table in sorted(read & _lost_tables(kept)):
         return f"it cannot move to {name!r}: the sync carries nothing of {table!r}"
+    for branch in sorted(live & set(moved) - {kept.of}):
+        try:
+            rebind_view(graph, view, moved[branch])
+        except LivingDBError as error:
+            return f"it cannot move to {name!r}: of {moved[branch].branch.name!r}, {error}"
     return None
 
 

@@ -125,7 +125,10 @@ class Pipeline:
                     transaction = self.graph.exclusive_transaction(alone, group)
                     held = stack.enter_context(transaction)
                 staging = stack.enter_context(self.graph.stage())
-                proposal = propose(Attempt(number, staging, may_be_late))
+                try:
+                    proposal = propose(Attempt(number, staging, may_be_late))
+                except HeadMoved:  # while it was rehearsed
+                    continue
                 if isinstance(proposal, SnapshotRow):
                     return proposal
                 stored = self._whole._store(proposal, staging, held)
@@ -368,10 +371,15 @@ class _Work:
             self._take(sync, branch, carried)
 
     def _branch(self, branch: BranchId) -> BranchRow:
-        """A branch as it was seen; those that syncs of schema changes lead to are asked for once"""
+        """A branch as it was seen; those that syncs of schema changes lead to are asked for once.
+
+        One that is not there any more left with its syncs, after these were read.
+        """
         if branch not in self._rows:
             near = self.graph.syncs(self.epoch).schema_group(branch)
             self._rows |= self.graph.branches.by_ids(sorted(near))
+        if branch not in self._rows:
+            raise HeadMoved
         return self._rows[branch]
 
     def _ask_carrier(self, sync: SyncRow, branch: BranchRow) -> Carried | None:
@@ -471,7 +479,8 @@ class _Work:
         from livingdb.derivation.view import View
 
         kept, on_break = self.proposal.kept, self.proposal.on_break
-        why_not = why_not_moved(View.from_json(sync.spec), kept, on_break)
+        view = View.from_json(sync.spec)
+        why_not = why_not_moved(self.graph, view, kept, on_break, self.moved)
         if kept is None or why_not is not None:
             return why_not or ""
         said = self._cause.author, self._cause.message

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from livingdb.chunks.arrow_values import one_value
+from livingdb.chunks.arrow_values import is_exact, one_value
 from livingdb.derivation.find_rows import matching_rows
 from livingdb.engines.index_lookup import keys_holding
 from livingdb.errors import InvalidData
@@ -48,10 +48,7 @@ def find_row(rows: RowSet, values: Mapping[str, object]) -> dict[str, Any] | Non
 
 def _fitted_value(value: object, column: Column) -> pa.Array:
     """A value as a column has it; those of Python that are quickly made are."""
-    is_exact = (type(value) is int and pa.types.is_integer(column.type)) or (
-        type(value) is str and pa.types.is_string(column.type)
-    )
-    if is_exact:
+    if is_exact(value, column.type):
         with suppress(pa.ArrowException, OverflowError, UnicodeEncodeError):
             return one_value(value, column.type)
     return fit([value], column)

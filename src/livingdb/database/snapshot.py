@@ -127,10 +127,10 @@ class Snapshot:
         """One of its tables."""
         graph = self._graph
         if self._lifted is None:
-            return Table(graph, name, graph.version(self._row, name))
+            return Table(graph, name, graph.version(self._row, name), self.database.engine)
         if name not in self._lifted:
             raise missing_table_error(name, {n: v.address for n, v in self._lifted.items()})
-        return Table(graph, name, self._lifted[name])
+        return Table(graph, name, self._lifted[name], self.database.engine)
 
     def sql(self, text: str, parameters: Parameters = None, *, engine: str | None = None) -> Result:
         """The answer of a query over its tables, and over views as they were then."""

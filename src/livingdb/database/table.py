@@ -24,12 +24,21 @@ if TYPE_CHECKING:
 __all__ = ["Table", "TableReader"]
 
 
+def condition_engine(engine: str | None) -> str | None:
+    """The engine that conditions on rows are bound to, by that of a database; None: to none.
+
+    Rows come in key order, so that Spark has only those which no other engine answers.
+    """
+    return engine if engine == "embedded" else None
+
+
 class TableReader:
     """Reads rows.  What it shows never changes: it is a table as it was at one moment."""
 
-    def __init__(self, name: str, rows: RowSet):
+    def __init__(self, name: str, rows: RowSet, engine: str | None = None):
         self.name = name
         self._rows = rows
+        self._engine = condition_engine(engine)
 
     @property
     def rows(self) -> RowSet:
@@ -64,7 +73,7 @@ class TableReader:
         names = self.schema.names if columns is None else columns
         from livingdb.sql.select_where import select_where
 
-        found: pa.Table = select_where(self.rows, where, names)
+        found: pa.Table = select_where(self.rows, where, names, self._engine)
         return found
 
     def to_pandas(
@@ -157,10 +166,11 @@ class TableReader:
 class Table(TableReader):
     """A table of a snapshot."""
 
-    def __init__(self, graph: Graph, name: str, version: Version):
+    def __init__(self, graph: Graph, name: str, version: Version, engine: str | None = None):
         self._graph = graph
         self._version = version
         self.name = name
+        self._engine = condition_engine(engine)
 
     @cached_property
     def rows(self) -> RowSet:

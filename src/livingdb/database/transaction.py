@@ -54,8 +54,10 @@ def _in_turn(
 class WrittenTable(TableReader):
     """A table with what an open transaction had written when it asked for it."""
 
-    def __init__(self, name: str, rows: RowSet, root: Callable[[RowSet], Address]):
-        super().__init__(name, rows)
+    def __init__(
+        self, name: str, rows: RowSet, root: Callable[[RowSet], Address], engine: str | None
+    ):
+        super().__init__(name, rows, engine)
         self._root = root
 
     def root(self) -> str:
@@ -132,7 +134,8 @@ class Transaction:
     def table(self, name: str) -> WrittenTable:
         """A table with the changes made so far."""
         work = self.work
-        return WrittenTable(name, work.rows(name), partial(work.root, name))
+        root, engine = partial(work.root, name), self.branch.database.engine
+        return WrittenTable(name, work.rows(name), root, engine)
 
     @_in_turn
     def sql(self, text: str, parameters: Parameters = None, engine: str | None = None) -> Result:

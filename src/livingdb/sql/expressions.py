@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from livingdb.chunks.canonical import canonical_values
 from livingdb.errors import InvalidData, NotFound, Unsupported
 from livingdb.tables.batches import flat
 
@@ -122,9 +123,9 @@ class Expression:
         return is_never_null(self.tree, schema)
 
     def values(self, rows: pa.Table, target: pa.DataType | None = None) -> pa.Array:
-        """Its value for each row, as the type wanted; `InvalidData` if one has none."""
+        """Its value for each row, as the type wanted holds it; `InvalidData` if one has none."""
         values = self._query(rows)
-        return values if target is None else _cast(values, target, self.text)
+        return values if target is None else canonical_values(_cast(values, target, self.text))
 
     def attempt(self, rows: pa.Table) -> tuple[pa.Array, Mask]:
         """Its value for each row, and where it cannot be computed; it is null there."""

@@ -24,15 +24,22 @@ __all__ = ["select_where"]
 _TABLE = "given"
 
 
-def select_where(rows: RowSet, where: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows for which the condition holds, in key order, in the table's own types."""
+def select_where(
+    rows: RowSet, where: str, columns: Sequence[str] | None = None, engine: str | None = None
+) -> pa.Table:
+    """The rows for which the condition holds, in key order, in the table's own types.
+
+    `engine` is one that is to answer whatever is asked; None: the one that suits.
+    """
     try:
-        return _select_where(rows, where, columns)
+        return _select_where(rows, where, columns, engine)
     except RecursionError:
         raise InvalidData("the condition is nested too deeply") from None
 
 
-def _select_where(rows: RowSet, where: str, columns: Sequence[str] | None) -> pa.Table:
+def _select_where(
+    rows: RowSet, where: str, columns: Sequence[str] | None, engine: str | None
+) -> pa.Table:
     schema = rows.schema
     chosen = (
         list(schema.visible_columns) if columns is None else [schema.column(c) for c in columns]
@@ -55,7 +62,7 @@ def _select_where(rows: RowSet, where: str, columns: Sequence[str] | None) -> pa
     is_unclear = bool(alike_names(column_names(schema)))
     query = exp.select(*([exp.Star()] if is_unclear else items)).from_(_TABLE).where(condition)
     source = Source(rows, ranges_of(condition, owner, {}))
-    found, _ = answer_request(Request(query, {_TABLE: source}))
+    found, _ = answer_request(Request(query, {_TABLE: source}), engine)
     if is_unclear:
         visible = [column.name for column in schema.visible_columns]
         found = found.select([visible.index(column.name) for column in wanted])

@@ -10,7 +10,8 @@
     timestamp  timestamps with (or without) a zone as the column has, dates, text
 
 Lists, structs and maps take the same of their parts.  A struct may leave out fields, which
-are then null, and may have none that the column does not have.
+are then null, and may have none that the column does not have.  What is taken reads at once
+as it reads when it is stored: -0.0 is 0.0, and the entries of a map are sorted by key.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import pyarrow as pa
 
 from livingdb.chunks import arrow_functions as pc
 from livingdb.chunks.arrow_values import as_mask, short_list
+from livingdb.chunks.canonical import canonical_values
 from livingdb.chunks.types import normalise_array
 from livingdb.errors import BrokenConstraint, InvalidData
 from livingdb.tables.tabular import Values
@@ -53,6 +55,7 @@ def fit(values: Values, column: Column, absent: Mask | None = None) -> pa.Array:
     except pa.ArrowInvalid as error:
         row = _first_bad(len(array), lambda stop: _compact(array, stop).validate(full=True))
         raise InvalidData(f"column {column.name!r}, row {row}: {error}") from None
+    array = canonical_values(array, column.name)
     if array.null_count and not column.nullable:
         wrong = as_mask(array.is_null())
         wrong = wrong if absent is None else wrong & ~absent

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.chunks.address import Address
+from livingdb.chunks.arrow_values import is_exact
 from livingdb.errors import InvalidData
 from livingdb.tables.fit import fit
 from livingdb.tables.read_counts import SAMPLED_MASK, ReadCounts
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from livingdb.tables.virtual_forest import VirtualForest
 
 __all__ = ["RowSet"]
-
-_EXACT = (int, str, bytes)
 
 
 @dataclass(frozen=True)
@@ -138,7 +137,7 @@ class RowSet:
         if len(key) != len(columns):
             raise InvalidData(f"the key is ({', '.join(self.schema.key)}), not {len(key)} values")
         values = [
-            value if type(value) in _EXACT else fit([value], column)[0].as_py()
+            value if is_exact(value, column.type) else fit([value], column)[0].as_py()
             for value, column in zip(key, columns, strict=True)
         ]
         return self.forest.shape.codec.encode_one(values, self.schema.key)

@@ -110,7 +110,7 @@ class KeyCodec:
                 values = [key[position] for key in keys]
                 is_one = len(values) == 1
                 array = one_value(values[0], data_type) if is_one else pa.array(values, data_type)
-            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, IndexError) as error:
+            except (pa.ArrowException, OverflowError, UnicodeError, IndexError) as error:
                 raise InvalidData(f"key column {name!r}: {error}") from None
             if array.null_count and position not in self.nullable:
                 raise InvalidData(f"key column {name!r}: a key value is null")

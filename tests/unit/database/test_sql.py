@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
 import livingdb
 from livingdb import Branch, Database
+from livingdb.engines import engine_choice
+from livingdb.engines.engine_choice import load_engine
 
 
 def test_queries_see_the_head(main: Branch) -> None:
@@ -154,3 +158,21 @@ def test_a_million_rows(db: Database) -> None:
     assert len(main.table("t")) == 900_000
     [row] = main.sql("SELECT count(*) AS n FROM t VERSION AS OF 'main~2'")
     assert row == {"n": rows}
+
+
+def test_a_condition_is_answered_by_the_engine_of_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_spark(name: str) -> object:
+        assert name == "embedded"
+        return load_engine(name)
+
+    monkeypatch.setattr(engine_choice, "load_engine", no_spark)
+    with livingdb.create(tmp_path / "one.ldb", engine="embedded") as db:
+        main = db.branch("main")
+        main.create_table("t", {"id": "int", "x": "double"}, key="id")
+        main.insert("t", [{"id": 1, "x": 1.5}])
+        condition = "x = '1.5'"  # which is not the same on every engine
+        assert len(main.table("t").to_arrow(where=condition)) == 1
+        with main.transaction() as tx:
+            assert len(tx.table("t").to_arrow(where=condition)) == 1

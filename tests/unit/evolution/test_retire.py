@@ -10,6 +10,10 @@ import pytest
 
 import livingdb
 from livingdb import Database
+from livingdb.catalog.ids import BranchId
+from livingdb.catalog.syncs import SyncRow
+from livingdb.commit.carry_lens import LensCarrier
+from livingdb.commit.proposal import BranchMove
 from livingdb.errors import InvalidData, NotFound, RuleViolation, TransactionConflict
 from livingdb.evolution import (
     AddColumn,
@@ -401,3 +405,31 @@ def test_a_merge_and_a_view_over_what_stays(db: Database) -> None:
     db.branch("main").cherry_pick(dev.insert("people", [{"id": 10, "first": "Ida"}]).id)
     assert shown(db, "v1")["v1"]["people"][-1]["first"] == "Ida"
     assert is_sound(db)
+
+
+def test_a_version_that_is_retired_while_somebody_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who saw the chain with it carries along the chain without it."""
+    url = tmp_path / "chain.ldb"
+    with livingdb.create(url) as db, livingdb.open(url) as other:
+        main = db.branch("main")
+        main.create_table("people", {"id": "bigint", "name": "string"}, key="id")
+        main.evolve(RenameColumn("people", "name", "title"), keep="v1", sync="both")
+        main.evolve(DropColumn("people", "title"), keep="v2", sync="both")
+        waiting, reached = ["v2"], LensCarrier.reached
+
+        def retire_meanwhile(
+            carrier: LensCarrier, move: BranchMove
+        ) -> list[tuple[SyncRow, BranchId]]:
+            found = reached(carrier, move)
+            if waiting:
+                other.retire(waiting.pop())
+            return found
+
+        monkeypatch.setattr(LensCarrier, "reached", retire_meanwhile)
+        db.branch("v1").insert("people", [{"id": 1, "name": "Ida"}])
+        assert waiting == []
+        assert main.table("people").to_arrow().to_pylist() == [{"id": 1}]
+        assert [(sync.name, sync.state) for sync in other.syncs()] == [("v1/main", "active")]
+        assert db.check(deep=True).problems == []

@@ -196,3 +196,16 @@ def test_rows_of_a_view_that_is_not_stored_are_refused(
     assert (view.table("totals").to_arrow(), view.head) == (before, head)
     absent = db.erase("totals", ["city 9"], reason="asked", branch="totals")
     assert absent.number is None
+
+
+def test_an_update_of_a_row_that_is_erased_meanwhile(db: Database) -> None:
+    """It finds no row to patch, and says so."""
+    main = db.branch("main")
+    with (
+        pytest.raises(livingdb.TransactionConflict, match="42 was erased meanwhile"),
+        main.transaction() as tx,
+    ):
+        tx.update("people", [{"id": KEY, "city": "Oslo"}, {"id": 1, "city": "Oslo"}])
+        db.erase("people", [KEY], reason="asked")
+    assert main.table("people").get(KEY) is None
+    assert main.table("people").get(1) == people("nobody")[1]

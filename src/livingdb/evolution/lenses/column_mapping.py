@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from livingdb.chunks.canonical import canonical_values
 from livingdb.errors import InvalidData
 from livingdb.evolution.casts import Cast
 from livingdb.evolution.lenses.lens import SHOWN_FAILURES
@@ -300,14 +301,14 @@ class CastValues:
         made, failed = self.cast.values(self._given(rows))
         if failed.any():
             raise InvalidData(f"column {self.name!r}: a value does not fit {self.cast.target}")
-        return [made]
+        return [canonical_values(made)]
 
     def attempt(self, rows: pa.Table, policy: str) -> tuple[list[pa.Array], Mask]:
         given = self._given(rows)
         if self.cast.source == self.cast.target:
             return [given], np.zeros(len(given), bool)
         made, unfit = _fit(self.cast, given, policy)
-        return [made], unfit
+        return [canonical_values(made)], unfit
 
     def is_total(self, policy: str) -> bool:
         return self.cast.source == self.cast.target or _fits(self.cast, policy)
@@ -347,9 +348,10 @@ class ExpressionValues:
         given, failed = self.expression.attempt(rows)
         cast = Cast(given.type, self.target)
         if given.type == self.target or not cast.is_known:
-            return [given if given.type == self.target else given.cast(self.target)], failed
+            made = given if given.type == self.target else given.cast(self.target)
+            return [canonical_values(made)], failed
         made, unfit = _fit(cast, given, policy)
-        return [made], failed | unfit
+        return [canonical_values(made)], failed | unfit
 
     def is_total(self, policy: str) -> bool:
         if not self.expression.is_total(self.schema.whole):

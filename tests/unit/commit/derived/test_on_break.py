@@ -24,6 +24,7 @@ from livingdb.evolution import (
 
 CITIES = "SELECT city, sum(amount) AS total FROM orders GROUP BY city"
 DROP = DropColumn("orders", "city")
+MASK = [MaskColumn("orders", "amount", method="null")]
 
 
 @pytest.fixture(params=["immediate", "deferred"])
@@ -139,6 +140,34 @@ def test_a_merge_that_brings_the_change(db: livingdb.Database, main: livingdb.Br
     (alert,) = db.alerts()
     assert "no branch keeps the schema" in alert.message
     assert db.sync("cities").state == "detached"
+
+
+@pytest.mark.parametrize("on_break", ["move", "detach"])
+def test_a_view_over_a_masked_clone_stays_there(
+    db: livingdb.Database, main: livingdb.Branch, when: str, on_break: str
+) -> None:
+    """The kept branch has the rows that are masked."""
+    main.clone("masked", transform=MASK, sync="forward", when="immediate")
+    db.branch("masked").derive("cities", CITIES, when=when)
+    main.evolve(DROP, keep="v1", sync="both", on_break=on_break)
+    db.propagate()
+    (alert,) = db.alerts()
+    assert "'v1'" not in alert.message
+    assert (db.sync("cities").state, db.sync("cities").sources) == ("detached", ["masked"])
+    assert db.check(deep=True).problems == []
+
+
+def test_a_view_that_reads_a_masked_clone_of_the_branch_too(
+    db: livingdb.Database, main: livingdb.Branch
+) -> None:
+    main.clone("masked", transform=MASK, sync="forward", when="immediate")
+    joined = "SELECT o.id, o.city, c.city AS far FROM orders o JOIN masked.orders c ON o.id = c.id"
+    main.derive("pairs", joined, when="immediate", on_break="move")
+    main.evolve(DROP, keep="v1", sync="both")
+    (alert,) = db.alerts()
+    assert "it cannot move to 'v1': of 'masked'" in alert.message
+    assert db.sync("pairs").state == "detached"
+    assert db.check(deep=True).problems == []
 
 
 def test_views_on_views(db: livingdb.Database, main: livingdb.Branch, when: str) -> None:
