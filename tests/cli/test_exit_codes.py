@@ -88,7 +88,7 @@ CASES: list[tuple[int, list[str], str]] = [
     (5, ["--db", HERE, "sql", "-f", "."], "."),
     (5, ["--db", HERE, "branch", "create", "a b"], "a b"),
     (5, ["--db", HERE, "branch", "create", "dev"], "dev"),
-    (5, ["--db", HERE, "history", "orders", "one"], "'one' is no int64"),
+    (5, ["--db", HERE, "history", "orders", "one"], "'one' is no bigint"),
     (5, ["--db", HERE, "history", "visits", "Oslo"], "city, day"),
     (5, ["--db", HERE, "merge", "dev", "--on-conflict", "mine"], "mine: choose one of fail"),
     (5, ["--db", HERE, "evolve", "SELECT 1"], "ALTER"),

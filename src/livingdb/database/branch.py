@@ -559,7 +559,7 @@ class Branch:
         return self.name
 
     def __repr__(self) -> str:
-        return f"<Branch {self.name} of {self.database.name}>"
+        return f"<Branch {self.name} of {self.database._shown_name}>"
 
     def _repr_html_(self) -> str:
         return notebook_html(self)

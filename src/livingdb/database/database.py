@@ -154,7 +154,11 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         self.close()
 
     def __repr__(self) -> str:
-        return "<Database (closed)>" if self._open_graph is None else f"<Database {self.name}>"
+        return f"<Database {self._shown_name}>"
+
+    @property
+    def _shown_name(self) -> str:
+        return "(closed)" if self._open_graph is None else self.name
 
     def _repr_html_(self) -> str:
         return notebook_html(self)
