@@ -79,6 +79,7 @@ def _query(tree: exp.Insert, target: Target, columns: list[Column]) -> exp.Query
     if isinstance(source, exp.Table):
         given = exp.select("*").from_(source.copy())
     if isinstance(given, exp.Values):
+        _check_lengths(given)
         for row in given.expressions:
             _fill_values(row, target, columns)
         given = exp.select("*").from_(given.copy())
@@ -91,6 +92,14 @@ def _query(tree: exp.Insert, target: Target, columns: list[Column]) -> exp.Query
         parts = [*clause.expressions, *(own.expressions if own is not None else [])]
         given.set("with_", exp.With(expressions=parts, recursive=clause.args.get("recursive")))
     return given
+
+
+def _check_lengths(given: exp.Values) -> None:
+    """All rows of VALUES have as many values as the first."""
+    lengths = [len(row.expressions) for row in given.expressions]
+    for at, length in enumerate(lengths):
+        if length != lengths[0]:
+            raise InvalidData(f"row {at} of VALUES has {length} values, and row 0 {lengths[0]}")
 
 
 def _fill_values(row: exp.Expr, target: Target, columns: list[Column]) -> None:

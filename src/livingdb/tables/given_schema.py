@@ -137,8 +137,7 @@ def is_name(name: str) -> bool:
 def checked_default(column: Column, value: object) -> object:
     if value is None:
         return None
-    shown = column.type if column.limit is None else column.type_name
-    error = f"column {column.name!r}: the default {value!r:.80} does not fit {shown}"
+    error = f"column {column.name!r}: the default {value!r:.80} does not fit {column.type_name}"
     try:
         made = fit([value], column)[0].as_py()
     except InvalidData:

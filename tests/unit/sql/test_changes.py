@@ -160,6 +160,11 @@ def test_values_become_the_type_of_the_column(
         ("INSERT INTO orders (id, id) VALUES (9, 9)", InvalidData, "twice"),
         ("INSERT INTO orders (id, nope) VALUES (9, 9)", NotFound, "nope"),
         ("INSERT INTO orders VALUES (9, 9)", InvalidData, "2 values for 7 columns"),
+        (
+            "INSERT INTO orders (id, city) VALUES (8, 'x'), (9)",
+            InvalidData,
+            "row 1 of VALUES has 1",
+        ),
         ("INSERT INTO nope VALUES (9)", NotFound, "nope"),
         ("INSERT INTO orders (id) VALUES (9) ON CONFLICT DO NOTHING", Unsupported, "MERGE"),
         ("INSERT OR IGNORE INTO orders (id) VALUES (1)", Unsupported, "OR IGNORE"),
