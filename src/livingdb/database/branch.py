@@ -408,9 +408,9 @@ class Branch:
             return Branch(self.database, name)
         if replace or materialize != "full":
             raise InvalidData("replace= and materialize= are for clones with masks: transform=")
-        if sync != "none" or conditions is not None or alerts is not None:
+        if sync != "none" or (conditions, alerts, when) != (None, None, "immediate"):
             raise InvalidData(
-                "conditions= and alerts= are those of a sync: say which, with sync='forward'; "
+                "when=, conditions= and alerts= are those of a sync: say sync='forward'; "
                 "derived=True makes no sync of the clone itself"
             )
         if derived:
