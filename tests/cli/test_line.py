@@ -53,8 +53,19 @@ def test_advice_is_for_a_shell(shop: Path) -> None:
     assert "livingdb branch default NAME" in told.err
     assert "--force" in told.err
     assert "livingdb init" in tell("log", db="nowhere.ldb").err
+    assert "the next livingdb tune," in tell("tune", "--undo", "5", db=shop).err
     said = shell_advice("it is held; db.sync('totals').resume() or .approve(by=…) lets it go on")
     assert said == "it is held; livingdb sync totals resume, or approve, lets it go on"
+
+
+def test_a_merge_that_changes_nothing_says_so(shop: Path) -> None:
+    tell("branch", "create", "trial", db=shop)
+    assert tell("merge", "trial", db=shop).out.endswith(": it has all of trial already\n")
+
+
+def test_a_table_that_is_near_is_named_alone(shop: Path) -> None:
+    told = tell("sql", "SELECT * FROM ordrs", db=shop)
+    assert told.err == "livingdb: there is no table 'ordrs'; did you mean 'orders'?\n"
 
 
 def test_without_a_default_branch_every_command_says_how_to_choose_one(shop: Path) -> None:

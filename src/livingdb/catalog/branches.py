@@ -16,6 +16,7 @@ from sqlalchemy import (
     BindParameter,
     Connection,
     Select,
+    Table,
     and_,
     bindparam,
     exists,
@@ -382,8 +383,9 @@ class Branches:
         message: str = "",
         branch: BranchId | None = None,
     ) -> BranchId:
-        """A new branch and its id; `AlreadyExists` if the name is taken."""
+        """A new branch and its id; `AlreadyExists` if a branch or a tag has the name."""
         branch = branch or new_id()
+        _check_free(connection, "tag", _tag, name)
         check_kept(connection, head)
         (number,) = _branches.next_numbers(connection, 1)
         log = log_lines(number, [(head, time, operation_text(operation, author, message))])
@@ -548,7 +550,8 @@ class Branches:
         return [TagRow(*_tags.read(row)) for row in rows]
 
     def add_tag(self, connection: Connection, name: str, snapshot: int, time: int) -> None:
-        """A new tag; `AlreadyExists` if the name is taken."""
+        """A new tag; `AlreadyExists` if a tag or a branch has the name."""
+        _check_free(connection, "branch", _branch, name)
         check_kept(connection, snapshot)
         try:
             _tags.insert(connection, [{"name": name, "snapshot": snapshot, "time": time}])
@@ -558,6 +561,18 @@ class Branches:
     def drop_tag(self, connection: Connection, name: str) -> bool:
         """Remove a tag; whether there was one."""
         return _tags.delete(connection, _tag.c.name == name) == 1
+
+
+_CALLED = {
+    table: PreparedStatement(select(table.c.name).where(table.c.name == bindparam("called")))
+    for table in (_branch, _tag)
+}
+
+
+def _check_free(connection: Connection, what: str, table: Table, name: str) -> None:
+    """A ref means one thing: nothing new is called what something of the other kind is called."""
+    if _CALLED[table].fetch(connection, {"called": name}):
+        raise AlreadyExists(f"there is a {what} {name!r} already")
 
 
 @lru_cache(maxsize=16_384)

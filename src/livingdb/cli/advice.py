@@ -20,6 +20,7 @@ _ADVICE = [
         (rf"db\.refresh\({_NAME}\)", r"livingdb refresh \g<name>"),
         (rf"db\.branch\({_NAME}\)", r"livingdb --branch \g<name>"),
         (r"db\.propagate\(\)", "livingdb propagate"),
+        (r"db\.tune\(\)", "livingdb tune"),
         (r"db\.set_default_branch\(name\)", "livingdb branch default NAME"),
         (rf"livingdb\.open\(…, trust=\[{_NAME}\]\)", r"--trust '\g<name>'"),
         (r"use `livingdb\.open`", "--db names it"),

@@ -7,7 +7,11 @@ from typing import Annotated
 
 import typer
 
+from livingdb.errors import InvalidData
+
 __all__ = ["OnConflict", "conflict_policy"]
+
+_WORDS = ("fail", "ours", "theirs")
 
 OnConflict = Annotated[
     list[str] | None,
@@ -23,9 +27,12 @@ def conflict_policy(words: Sequence[str]) -> str | dict[str, str]:
     """What wins: one word for everything, or one for each table or column."""
     if not words:
         return "fail"
-    if len(words) == 1 and "=" not in words[0]:
-        return words[0]
-    pairs = [word.partition("=") for word in words]
-    if any(not equals for _, equals, _ in pairs):
-        raise typer.BadParameter("one word for everything, or name=word each", param_hint="")
-    return {name: word for name, _, word in pairs}
+    pairs = [word.rpartition("=") for word in words]
+    if len(words) > 1 and any(not equals for _, equals, _ in pairs):
+        said = "one word for everything, or name=word each"
+        raise typer.BadParameter(said, param_hint="--on-conflict")
+    for _, _, word in pairs:
+        if word not in _WORDS:
+            raise InvalidData(f"--on-conflict {word}: choose one of {', '.join(_WORDS)}")
+    _, equals, word = pairs[0]
+    return {name: word for name, _, word in pairs} if equals else word

@@ -83,4 +83,7 @@ def _value(field: pa.Field, part: Any) -> Any:
             return date.fromisoformat(part)
         return pa.array([part.strip()], pa.string()).cast(kind)[0].as_py()
     except (ValueError, pa.ArrowException):
-        raise InvalidData(f"key column {field.name!r}: {part!r} is no {kind}") from None
+        from livingdb.tables.type_names import type_name
+
+        said = f"key column {field.name!r}: {part!r} is no {type_name(kind)}"
+        raise InvalidData(said) from None

@@ -7,9 +7,12 @@ database costs.  What is a text, a flag, a word of a list or not there at all ne
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
+from typer import BadParameter
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 __all__ = ["PlainCommand", "PlainGroup"]
@@ -19,14 +22,16 @@ class _PlainOption(TyperOption):
     def process_value(self, ctx: Any, value: Any) -> Any:
         """The value as it was typed, if it needs no more."""
         is_plain, found = _plain_value(self, value)
-        return _finish(self, ctx, found) if is_plain else super().process_value(ctx, value)
+        with _plain_words():
+            return _finish(self, ctx, found) if is_plain else super().process_value(ctx, value)
 
 
 class _PlainArgument(TyperArgument):
     def process_value(self, ctx: Any, value: Any) -> Any:
         """The value as it was typed, if it needs no more."""
         is_plain, found = _plain_value(self, value)
-        return _finish(self, ctx, found) if is_plain else super().process_value(ctx, value)
+        with _plain_words():
+            return _finish(self, ctx, found) if is_plain else super().process_value(ctx, value)
 
 
 class PlainCommand(TyperCommand):
@@ -68,6 +73,16 @@ def _plain_value(parameter: Any, value: Any) -> tuple[bool, Any]:
     if issubclass(kind, Enum) and any(value == each.value for each in kind):
         return True, kind(value)
     return False, None
+
+
+@contextmanager
+def _plain_words() -> Iterator[None]:
+    """What is wrong with a value, without the words that the validator puts before it."""
+    try:
+        yield
+    except BadParameter as error:
+        error.message = error.message.removeprefix("Value error, ").rstrip(".")
+        raise
 
 
 def _finish(parameter: Any, context: Any, value: Any) -> Any:

@@ -24,7 +24,7 @@ from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.diff import differing_keys
 from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.graph.merge import MergedTables, merge_error, permanent_conflicts
-from livingdb.graph.merge_policy import check_one_way, is_given_up
+from livingdb.graph.merge_policy import check_one_way, check_policy, is_given_up
 from livingdb.graph.names import is_hidden
 from livingdb.graph.rules import check_again
 from livingdb.guard.sync_state import (
@@ -115,6 +115,7 @@ def reattach(
     What was written to the target since is merged with what its sources did; where that is not
     possible, `MergeConflict` shows it, and `on_conflict` says who wins.
     """
+    check_policy(on_conflict, "row")
     if _state(stages) == ACTIVE:
         return
     check_again(_active_syncs(pipeline.graph), stages)

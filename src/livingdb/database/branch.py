@@ -408,9 +408,9 @@ class Branch:
             return Branch(self.database, name)
         if replace or materialize != "full":
             raise InvalidData("replace= and materialize= are for clones with masks: transform=")
-        if sync != "none" or conditions is not None or alerts is not None:
+        if sync != "none" or (conditions, alerts, when) != (None, None, "immediate"):
             raise InvalidData(
-                "conditions= and alerts= are those of a sync: say which, with sync='forward'; "
+                "when=, conditions= and alerts= are those of a sync: say sync='forward'; "
                 "derived=True makes no sync of the clone itself"
             )
         if derived:
@@ -559,7 +559,7 @@ class Branch:
         return self.name
 
     def __repr__(self) -> str:
-        return f"<Branch {self.name} of {self.database.name}>"
+        return f"<Branch {self.name} of {self.database._shown_name}>"
 
     def _repr_html_(self) -> str:
         return notebook_html(self)

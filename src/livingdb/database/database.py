@@ -154,7 +154,11 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         self.close()
 
     def __repr__(self) -> str:
-        return "<Database (closed)>" if self._open_graph is None else f"<Database {self.name}>"
+        return f"<Database {self._shown_name}>"
+
+    @property
+    def _shown_name(self) -> str:
+        return "(closed)" if self._open_graph is None else self.name
 
     def _repr_html_(self) -> str:
         return notebook_html(self)
@@ -413,7 +417,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
     @retention.setter
     def retention(self, policy: Retention | None) -> None:
         self._require_everywhere(Role.MAINTAINER, "say what is kept")
-        text = None if policy is None else policy.to_text()
+        text = None if policy is None else _checked(policy).to_text()
         self._graph.check_writable()
         with self._graph.catalog.write() as connection:
             self._graph.catalog.set_retention(connection, text)
@@ -430,7 +434,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         from livingdb.maintenance.retention.collect import collect_garbage
 
         self._require_everywhere(Role.MAINTAINER, "collect garbage")
-        policy = self.retention if keep is None else keep
+        policy = self.retention if keep is None else _checked(keep)
         return collect_garbage(self._graph, policy, dry_run, progress=progress)
 
     # --- upkeep ------------------------------------------------------------------------------
@@ -559,3 +563,9 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
 
         self._require_everywhere(Role.OWNER, "back the database up")
         return back_up(self._graph, open_files(str(url)), keep, verify, progress)
+
+
+def _checked(policy: Retention) -> Retention:
+    if not isinstance(policy, Retention):
+        raise InvalidData(f"what is kept is a livingdb.Retention, not {type(policy).__name__}")
+    return policy

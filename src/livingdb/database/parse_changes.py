@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -50,13 +51,17 @@ def _change_of(item: Any) -> SchemaChange:
 
     if not isinstance(item, Mapping) or "change" not in item:
         raise InvalidData('a change in JSON is an object: {"change": "DropColumn", …}')
+    kind = str(item["change"])
     try:
         return SchemaChange.from_json(item)
     except Corruption as error:
-        raise InvalidData(str(error)) from None
+        near = difflib.get_close_matches(kind, SchemaChange.kinds, 1)
+        hint = f"; did you mean {near[0]!r}?" if near and kind not in SchemaChange.kinds else ""
+        called = re.match(r"\w+\.__init__\(\) (.*)", str(error.__context__))
+        said = f"{kind}: {called[1]}" if called else f"{error}{hint}"
+        raise InvalidData(said) from None
     except (TypeError, ValueError, AttributeError) as error:
-        said = re.sub(r"^\w+\.__init__\(\) ", "", str(error))
-        raise InvalidData(f"{item['change']}: {said}") from None
+        raise InvalidData(f"{kind}: {error}") from None
 
 
 def _changes_from_sql(

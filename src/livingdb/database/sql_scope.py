@@ -181,7 +181,8 @@ class SnapshotScope:
     def define(self, statement: SchemaStatement | AlterStatement) -> Snapshot | None:
         """Refused: only a branch has a schema to change."""
         raise RuleViolation(
-            "a schema is changed on a branch, not in a transaction or a snapshot: branch.sql(…)"
+            "a schema is not changed in a transaction or a snapshot: end the transaction first, "
+            "or change it on a branch"
         )
 
     def without_guard(self, text: str) -> tuple[str, dict[str, Any]]:

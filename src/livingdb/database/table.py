@@ -16,6 +16,7 @@ from livingdb.tables.index import Version
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
+from livingdb.tables.type_names import type_name
 
 if TYPE_CHECKING:
     import pandas
@@ -143,7 +144,7 @@ class TableReader:
         return self.schema.__arrow_c_schema__()
 
     def __repr__(self) -> str:
-        columns = ", ".join(f"{field.name} {field.type}" for field in self.schema)
+        columns = ", ".join(f"{field.name} {type_name(field.type)}" for field in self.schema)
         key = f" key {', '.join(self.key)}" if self.key else ""
         unique = "".join(f" unique ({', '.join(group)})" for group in self.unique.values())
         return f"<{type(self).__name__} {self.name} ({columns}){key}{unique}>"

@@ -66,10 +66,11 @@ def check_writable(syncs: ActiveSyncs, branch: BranchRow) -> None:
     """`ReadOnlyBranch` if a one-way sync writes the branch; it names the sync."""
     sync = syncs.writer(branch.id)
     if sync is not None:
+        # Its source may be that of several; only its target names a sync.
+        called = branch.name if sync.target == branch.id else sync.name
         raise ReadOnlyBranch(
             f"rule {Rule.ONE_WAY_TARGET_IS_READ_ONLY}: the sync {sync.name!r} writes the "
-            f"branch {branch.name!r}, so nobody else does; db.sync({branch.name!r}).detach() "
-            "ends that"
+            f"branch {branch.name!r}, so nobody else does; db.sync({called!r}).detach() ends that"
         )
 
 

@@ -7,10 +7,12 @@ from sqlglot import exp
 
 from livingdb.engines.embedded.session import Session
 from livingdb.errors import InvalidData, Unsupported
-from livingdb.sql.row_statements import StatementWriter, Target, known_column
+from livingdb.sql.row_statements import StatementWriter, Target, check_parts, known_column
 from livingdb.tables.schema import Column
 
 __all__ = ["delete", "insert"]
+
+_TAKEN = ["this", "with_", "expression", "source", "default", "by_name", "overwrite", "returning"]
 
 
 def insert(changes: StatementWriter, tree: exp.Insert) -> None:
@@ -45,9 +47,11 @@ def _check(tree: exp.Insert) -> None:
         ("conflict", "ON CONFLICT"),
         ("partition", "PARTITION"),
         ("where", "REPLACE WHERE"),
+        ("alternative", f"OR {str(tree.args.get('alternative')).upper()}"),
     ):
         if tree.args.get(part):
             raise Unsupported(f"INSERT … {what} is not possible; MERGE updates rows that exist")
+    check_parts(tree, _TAKEN, "INSERT takes a table, its columns, and rows as VALUES or a query")
     if tree.args.get("overwrite") and tree.args.get("returning"):
         raise Unsupported("INSERT OVERWRITE … RETURNING is not possible; INSERT INTO returns rows")
 
@@ -75,6 +79,7 @@ def _query(tree: exp.Insert, target: Target, columns: list[Column]) -> exp.Query
     if isinstance(source, exp.Table):
         given = exp.select("*").from_(source.copy())
     if isinstance(given, exp.Values):
+        _check_lengths(given)
         for row in given.expressions:
             _fill_values(row, target, columns)
         given = exp.select("*").from_(given.copy())
@@ -87,6 +92,14 @@ def _query(tree: exp.Insert, target: Target, columns: list[Column]) -> exp.Query
         parts = [*clause.expressions, *(own.expressions if own is not None else [])]
         given.set("with_", exp.With(expressions=parts, recursive=clause.args.get("recursive")))
     return given
+
+
+def _check_lengths(given: exp.Values) -> None:
+    """All rows of VALUES have as many values as the first."""
+    lengths = [len(row.expressions) for row in given.expressions]
+    for at, length in enumerate(lengths):
+        if length != lengths[0]:
+            raise InvalidData(f"row {at} of VALUES has {length} values, and row 0 {lengths[0]}")
 
 
 def _fill_values(row: exp.Expr, target: Target, columns: list[Column]) -> None:
@@ -114,8 +127,8 @@ def _replace(changes: StatementWriter, target: Target, rows: pa.Table) -> None:
 
 def delete(changes: StatementWriter, tree: exp.Delete) -> None:
     """Remove the rows for which the condition holds; all of them if there is none."""
-    if tree.args.get("using") or tree.args.get("returning") or tree.args.get("limit"):
-        raise Unsupported("DELETE takes one table and WHERE; MERGE joins with another table")
+    takes = "DELETE FROM takes one table and WHERE; MERGE joins with another table"
+    check_parts(tree, ("this", "where", "with_"), takes)
     target = changes.target(tree.this)
     query = exp.select(*map(target.column_node, target.key)).from_(target.table.copy())
     for part in ("where", "with_"):

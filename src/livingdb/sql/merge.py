@@ -11,7 +11,7 @@ from sqlglot import exp
 from livingdb.engines.embedded.session import Session
 from livingdb.engines.unquoted_text import ASSIGNED, BARE
 from livingdb.errors import InvalidData
-from livingdb.sql.row_statements import StatementWriter, Target, known_column
+from livingdb.sql.row_statements import StatementWriter, Target, check_parts, known_column
 from livingdb.sql.update import assigned_values
 from livingdb.tables.schema import Column
 
@@ -33,6 +33,8 @@ class _Clause:
 
 def merge(changes: StatementWriter, tree: exp.Merge) -> None:
     """Update, delete and insert rows of the target as the clauses say."""
+    takes = "MERGE takes INTO, USING, ON and WHEN, and returns no rows"
+    check_parts(tree, ("this", "using", "on", "whens", "with_"), takes)
     target = changes.target(tree.this)
     source = tree.args["using"]
     called = source.alias_or_name

@@ -25,7 +25,7 @@ from livingdb.tables.letter_case import alike_names, check_clear, column_names, 
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.tables.type_names import type_name
 
-__all__ = ["StatementWriter", "Target", "known_column"]
+__all__ = ["StatementWriter", "Target", "check_parts", "known_column"]
 
 
 class Target:
@@ -197,6 +197,15 @@ def _equal_rows(first: pa.Table, second: pa.Table) -> pa.Array:
 def _is_default(value: exp.Expr) -> bool:
     """Whether a value is the word DEFAULT."""
     return isinstance(value, (exp.Column, exp.Var)) and value.name.upper() == "DEFAULT"
+
+
+def check_parts(tree: exp.Expr, taken: Collection[str], otherwise: str) -> None:
+    """`Unsupported`, in the words of `otherwise`, for a statement with a part that is not `taken`.
+
+    The parser reads what other databases write, too: none of that is passed over.
+    """
+    if any(given and part not in taken for part, given in tree.args.items()):
+        raise Unsupported(otherwise)
 
 
 def known_column(target: Target, name: str) -> Column:

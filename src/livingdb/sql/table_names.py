@@ -164,6 +164,8 @@ def _not_found_message(message: str, name: str, known: Sequence[str]) -> str:
     if not known:
         return f"{message}; there are no tables"
     message = message.rstrip(".")
+    if message.endswith("?"):  # it says what was meant
+        return message
     if not all(other in message for other in known[:20]):
         more = "" if len(known) <= 20 else f" and {len(known) - 20} more"
         message += f"; the tables are {', '.join(known[:20])}{more}"

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from livingdb.engines.unquoted_text import ASSIGNED
-from livingdb.errors import InvalidData, Unsupported
-from livingdb.sql.row_statements import StatementWriter, Target, known_column
+from livingdb.errors import InvalidData
+from livingdb.sql.row_statements import StatementWriter, Target, check_parts, known_column
 from livingdb.tables.schema import Column
 
 __all__ = ["assigned_values", "update"]
@@ -22,8 +22,10 @@ def update(changes: StatementWriter, tree: exp.Update) -> None:
     Only the key and the columns that are set travel.  Rows whose key is set are removed and
     put back under the new one.
     """
-    if tree.args.get("from_") or tree.args.get("returning") or tree.args.get("limit"):
-        raise Unsupported("UPDATE takes one table, SET and WHERE; MERGE joins with another table")
+    takes = "UPDATE takes one table, SET and WHERE; MERGE joins with another table"
+    check_parts(tree, ("this", "expressions", "where", "with_"), takes)
+    if not tree.expressions:
+        raise InvalidData("UPDATE sets nothing: write UPDATE table SET column = value")
     target = changes.target(tree.this)
     values = assigned_values(target, tree.expressions)
     columns = [target.column(name) for name in values]

@@ -31,6 +31,7 @@ from livingdb.chunks.canonical import canonical_values
 from livingdb.chunks.types import normalise_array
 from livingdb.errors import BrokenConstraint, InvalidData
 from livingdb.tables.tabular import Values
+from livingdb.tables.type_names import type_name
 
 if TYPE_CHECKING:
     from livingdb.tables.schema import Column
@@ -98,7 +99,7 @@ def _fit_typed(values: pa.Array | pa.ChunkedArray, target: pa.DataType, name: st
         return pa.nulls(len(values), target)
     why = _refusal(given, target)
     if why is not None:
-        raise InvalidData(f"column {name!r}: {given} does not fit {target}: {why}")
+        raise InvalidData(f"column {name!r}: {given} does not fit {type_name(target)}: {why}")
     if kinds.is_decimal(target) and kinds.is_integer(given):
         values = values.cast(pa.decimal256(20 + target.scale, target.scale))
     array = normalise_array(values, target, name)
@@ -107,7 +108,9 @@ def _fit_typed(values: pa.Array | pa.ChunkedArray, target: pa.DataType, name: st
         row = pc.index(lost, pa.scalar(True)).as_py()
         if row >= 0:
             shown = values[row].as_py()
-            raise InvalidData(f"column {name!r}, row {row}: {shown!r} does not fit {target}")
+            raise InvalidData(
+                f"column {name!r}, row {row}: {shown!r} does not fit {type_name(target)}"
+            )
     return array
 
 
@@ -207,8 +210,8 @@ def _fit_plain(values: list[Any], column: Column) -> pa.Array:
             len(values), lambda stop: _plain_array(values[:stop], column.type, column.name)
         )
         raise InvalidData(
-            f"column {column.name!r}, row {row}: {_shown(values[row])} does not fit {column.type}"
-            f"{_zone_advice(values[row], column.type)}"
+            f"column {column.name!r}, row {row}: {_shown(values[row])} does not fit "
+            f"{type_name(column.type)}{_zone_advice(values[row], column.type)}"
         ) from None
 
 

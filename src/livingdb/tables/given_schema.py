@@ -95,12 +95,14 @@ def check_names(
     if len(set(key)) != len(key):
         raise InvalidData(f"a column is in the key twice: {', '.join(key)}")
     known = set(names)
-    for what, wanted in (("key", key), ("defaults", defaults), ("foreign keys", foreign_keys)):
+    for what, wanted in (
+        ("key names", key),
+        ("defaults name", defaults),
+        ("foreign keys name", foreign_keys),
+    ):
         for name in wanted:
             if name not in known:
-                raise InvalidData(
-                    f"the {what} name the column {name!r}, which the schema does not have"
-                )
+                raise InvalidData(f"the {what} the column {name!r}, which the schema does not have")
 
 
 def given_numbers(given: GeneratedLike | None) -> dict[str, str]:
@@ -135,8 +137,7 @@ def is_name(name: str) -> bool:
 def checked_default(column: Column, value: object) -> object:
     if value is None:
         return None
-    shown = column.type if column.limit is None else column.type_name
-    error = f"column {column.name!r}: the default {value!r:.80} does not fit {shown}"
+    error = f"column {column.name!r}: the default {value!r:.80} does not fit {column.type_name}"
     try:
         made = fit([value], column)[0].as_py()
     except InvalidData:

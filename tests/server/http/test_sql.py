@@ -56,6 +56,17 @@ def test_statements_that_are_not_understood(
     assert code is None or answer.json()["code"] == code
 
 
+def test_a_body_that_is_no_json_or_not_said_to_be(olga: httpx.Client) -> None:
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = olga.post("/v1/sql", content=b'{"sql": "SELECT 1"}', headers=form)
+    assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+    assert "Content-Type: application/json, not application/x-www" in answer.json()["message"]
+    broken = {"Content-Type": "application/json"}
+    answer = olga.post("/v1/sql", content=b'{"sql":', headers=broken)
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
+    assert answer.json()["message"] == "the body is no JSON"
+
+
 def test_a_session_has_a_transaction(olga: httpx.Client, served: Served) -> None:
     dev = served.db.branch("main").clone("dev/session")
     opened = olga.post("/v1/sql/sessions", json={"branch": "dev/session"}).json()

@@ -57,6 +57,8 @@ def test_names_are_checked_once_and_for_all(db: Database, main: Branch) -> None:
             main.clone(name)  # type: ignore[arg-type]
         with pytest.raises(livingdb.InvalidName):
             db.tag(name, "main")  # type: ignore[arg-type]
+    with pytest.raises(livingdb.InvalidData, match="when=, conditions= and alerts="):
+        main.clone("dev", when="every 1 hour")
     main.clone("dev")
     with pytest.raises(livingdb.AlreadyExists):
         main.clone("dev")

@@ -338,6 +338,8 @@ def test_policies_of_a_reattach(db: Database, main: Branch) -> None:
         part(number)
         sync.reattach(on_conflict=policy)
         assert (_amount(main, 1), _amount(new, 1)) == (wanted, wanted)
+    with pytest.raises(livingdb.InvalidData, match="'mine' is no policy"):
+        sync.reattach(on_conflict="mine")  # also of one that is active
 
 
 def test_policies_of_a_one_way_reattach(db: Database, main: Branch) -> None:

@@ -50,8 +50,10 @@ def test_open_finds_or_says_so(tmp_path: Path) -> None:
 
 def test_a_closed_database_says_so(tmp_path: Path) -> None:
     db = livingdb.create(tmp_path / "a.ldb")
+    main = db.branch("main")
     db.close()
     db.close()
+    assert (repr(db), repr(main)) == ("<Database (closed)>", "<Branch main of (closed)>")
     with pytest.raises(livingdb.LivingDBError, match="closed"):
         db.branch("main")
 

@@ -145,7 +145,7 @@ def test_schema_changes_are_snapshots_of_their_own(path, connection):
     cursor.execute("CREATE TABLE customers (id BIGINT PRIMARY KEY, name STRING)")
     cursor.execute("ALTER TABLE orders ADD COLUMN note STRING")
     cursor.execute("INSERT INTO customers VALUES (1, 'Ann')")
-    with pytest.raises(dbapi.OperationalError, match="transaction"):
+    with pytest.raises(dbapi.OperationalError, match="end the transaction first"):
         cursor.execute("DROP TABLE orders")
     assert connection.in_transaction
     connection.commit()

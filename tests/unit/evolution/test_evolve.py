@@ -329,6 +329,9 @@ def test_forward(db: livingdb.Database) -> None:
     ):
         with pytest.raises(livingdb.ReadOnlyBranch, match=r"db.sync\('slim'\).detach\(\)"):
             write()
+    main.clone("back").evolve(VAT, to="ahead", sync="reverse")
+    with pytest.raises(livingdb.ReadOnlyBranch, match=r"db.sync\('back/ahead'\).detach\(\)"):
+        db.branch("back").delete("orders", [4])
     slim.evolve(VAT, to="wide", sync="forward")  # one-way chains are fine
     main.delete("orders", [1])
     assert ids(db.branch("wide")) == [2, 3, 4]

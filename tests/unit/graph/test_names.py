@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import livingdb
 from livingdb import AlreadyExists, InvalidName
+from livingdb.evolution import RenameTable
 from livingdb.graph.names import LENGTH_LIMIT, check_branch, check_table, check_tag
 from livingdb.graph.refs import parse_time
 
@@ -127,7 +128,11 @@ def test_taken_names(tmp_path: Path) -> None:
         db.tag("v1", "main")
         for call in (
             lambda: main.clone("main"),
+            lambda: main.clone("v1"),
+            lambda: main.evolve(RenameTable("t", "u"), keep="v1", sync="both"),
+            lambda: main.derive("v1", sql="SELECT id FROM t", when="immediate"),
             lambda: db.tag("v1", "main~1"),
+            lambda: db.tag("main", "main~1"),
             lambda: main.create_table("t", {"id": "bigint"}, key="id"),
             lambda: livingdb.create(tmp_path / "shop.ldb"),
         ):

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -121,6 +122,14 @@ def test_a_policy_is_kept_with_the_database(db: Database) -> None:
     ]
     db.retention = None
     assert db.retention == Retention()
+
+
+def test_what_is_no_policy_is_refused(db: Database) -> None:
+    given: Any = {"days": 1}
+    with pytest.raises(InvalidData, match=r"livingdb\.Retention, not dict"):
+        db.retention = given
+    with pytest.raises(InvalidData, match=r"livingdb\.Retention, not dict"):
+        db.collect_garbage(given)
 
 
 @pytest.mark.parametrize(

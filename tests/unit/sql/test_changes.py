@@ -160,8 +160,18 @@ def test_values_become_the_type_of_the_column(
         ("INSERT INTO orders (id, id) VALUES (9, 9)", InvalidData, "twice"),
         ("INSERT INTO orders (id, nope) VALUES (9, 9)", NotFound, "nope"),
         ("INSERT INTO orders VALUES (9, 9)", InvalidData, "2 values for 7 columns"),
+        (
+            "INSERT INTO orders (id, city) VALUES (8, 'x'), (9)",
+            InvalidData,
+            "row 1 of VALUES has 1",
+        ),
         ("INSERT INTO nope VALUES (9)", NotFound, "nope"),
         ("INSERT INTO orders (id) VALUES (9) ON CONFLICT DO NOTHING", Unsupported, "MERGE"),
+        ("INSERT OR IGNORE INTO orders (id) VALUES (1)", Unsupported, "OR IGNORE"),
+        ("INSERT OVERWRITE orders IF EXISTS SELECT 1", Unsupported, "INSERT takes a table"),
+        ("UPDATE orders", InvalidData, "SET column = value"),
+        ("UPDATE orders WHERE id = 1", InvalidData, "SET column = value"),
+        ("UPDATE orders SET amount = 1 ORDER BY id", Unsupported, "SET and WHERE"),
         ("UPDATE orders SET nope = 1", NotFound, "nope"),
         ("UPDATE orders SET city = 'a', CITY = 'b'", InvalidData, "twice"),
         ("UPDATE orders SET amount = 1 FROM customers", Unsupported, "MERGE"),
@@ -169,6 +179,14 @@ def test_values_become_the_type_of_the_column(
         ("UPDATE orders VERSION AS OF 'main' SET amount = 1", LivingDBError, "orders"),
         ("DELETE FROM orders USING customers WHERE true", Unsupported, "MERGE"),
         ("DELETE FROM orders WHERE nope = 1", NotFound, "nope"),
+        ("DELETE orders", Unsupported, "DELETE FROM takes one table"),
+        ("DELETE customers FROM orders", Unsupported, "DELETE FROM takes one table"),
+        ("DELETE FROM orders ORDER BY id", Unsupported, "DELETE FROM takes one table"),
+        (
+            "MERGE INTO orders o USING orders n ON true WHEN MATCHED THEN DELETE RETURNING 1",
+            Unsupported,
+            "returns no rows",
+        ),
     ],
 )
 def test_refused_and_nothing_changed(

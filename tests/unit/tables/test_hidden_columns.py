@@ -111,7 +111,7 @@ def test_tables_show_what_is_not_hidden(main: livingdb.Branch) -> None:
     assert (len(bag), len(groups)) == (3, 2)
     assert (bag.key, groups.key) == ((), ("city",))
     assert pa.table(bag).schema.names == ["city", "sum"]
-    assert repr(bag) == "<Table bag (city string, sum int64)>"
+    assert repr(bag) == "<Table bag (city string, sum bigint)>"
     assert "_row" not in bag._repr_html_()
 
 

@@ -107,6 +107,7 @@ def import_files(
             incoming = ImportSource(files, kind, wanted, not no_header, skip_bad_lines)
         is_new = table not in branch.tables()
         with incoming:
+            _check_types(incoming, types or [])
             chosen = _key(branch, table, incoming, key)
             said = message or f"import {', '.join(file.name for file in files)}"[:200]
             is_large = _is_large(files, kind, engine)
@@ -230,6 +231,17 @@ def _column_types(branch: Branch, table: str, said: Sequence[str]) -> dict[str, 
             raise typer.BadParameter(f"{text!r}: write column=type", param_hint="--type")
         found[name] = duckdb_type(parse_type(kind))
     return {name: kind for name, kind in found.items() if kind is not None}
+
+
+def _check_types(incoming: ImportSource, said: Sequence[str]) -> None:
+    """A type is said of a column that is in the files."""
+    for text in said:
+        name = text.partition("=")[0]
+        if name not in incoming.types:
+            raise typer.BadParameter(
+                f"there is no column {name!r}; there are: {', '.join(incoming.types)}",
+                param_hint="--type",
+            )
 
 
 def _limited_types(

@@ -76,6 +76,7 @@ def merge(
             if not seen.is_clean:
                 raise typer.Exit(DIFFERS)
             return
+        before = db.at(target).id
         try:
             made = db.merge(
                 source,
@@ -90,7 +91,10 @@ def merge(
             tell_conflict(output, target, conflict, "nothing was merged")
             raise typer.Exit(DIFFERS) from None
         told = _merge_record(made.id, target, {}, {}, {})
-        output.write_record(told, f"{target} stands on {made.id[:12]}: {made.message or 'merged'}")
+        said = made.message or "merged"
+        if made.id == before:
+            said = f"it has all of {source} already"
+        output.write_record(told, f"{target} stands on {made.id[:12]}: {said}")
 
 
 def tell_conflict(output: Output, target: str, conflict: MergeConflict, says: str) -> None:

@@ -11,6 +11,7 @@ The parser is SQL's, with no keyword but these: every other word may name a colu
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,7 +28,7 @@ from livingdb.guard.conditions.combination import AllOf, AnyOf, NotOne
 from livingdb.guard.conditions.condition import Condition, NamedValue, make
 from livingdb.guard.conditions.kinds.time import Age, Lag, period
 from livingdb.guard.conditions.metric import Bound, Metric
-from livingdb.guard.conditions.registry import constructor, named_class
+from livingdb.guard.conditions.registry import constructor, constructors, named_class
 
 __all__ = ["condition_tokens", "parse"]
 
@@ -318,9 +319,9 @@ def _make(name: str, given: list[Any], by_name: dict[str, Any]) -> Any:
     maker = constructor(name.lower())
     cls = named_class(name.lower())
     if maker is None and cls is None:
-        raise InvalidData(
-            f"conditions: there is no condition or metric {name!r}; livingdb.condition lists them"
-        )
+        near = difflib.get_close_matches(name.lower(), constructors(), 1)
+        hint = f"did you mean {near[0]!r}?" if near else "livingdb.condition lists them"
+        raise InvalidData(f"conditions: there is no condition or metric {name!r}; {hint}")
     if maker is None:
         assert cls is not None
         return make(cls, given, by_name)

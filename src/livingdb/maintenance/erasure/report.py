@@ -60,7 +60,8 @@ class ErasureReport:
     def __str__(self) -> str:
         rows = "1 row" if self.rows == 1 else f"{self.rows:,} rows"
         verb = "would be" if self.dry_run else "are" if self.rows != 1 else "is"
-        head = f"{rows} of table {self.table} {verb} erased: {self.versions} versions redacted"
+        versions = "1 version" if self.versions == 1 else f"{self.versions:,} versions"
+        head = f"{rows} of table {self.table} {verb} erased: {versions} redacted"
         if not (self.versions or self.trees or self.snapshots):
             head = f"nothing of {rows} of table {self.table} is there"
         elif self.snapshots:

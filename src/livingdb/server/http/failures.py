@@ -128,7 +128,21 @@ async def handle_error(request: Request, error: Exception) -> Response:
     """The answer to any error that is expected; what somebody may not do is written down."""
     if isinstance(error, Forbidden):
         await run_sync(_note_refused, request)
+    if isinstance(error, RequestValidationError):
+        error = _unread_body(request, error) or error
     return describe_error(error)
+
+
+def _unread_body(request: Request, error: RequestValidationError) -> Refusal | None:
+    """What to say of a body that is no JSON, or is not said to be; None if it was read."""
+    kinds = {str(one["type"]) for one in error.errors() if one["loc"][0] == "body"}
+    if "json_invalid" in kinds:
+        return Refusal(400, "bad_request", "the body is no JSON")
+    if "model_attributes_type" in kinds and isinstance(error.body, bytes):
+        said = request.headers.get("Content-Type", "nothing")
+        message = f"a body comes with Content-Type: application/json, not {said}"
+        return Refusal(415, "unsupported_media_type", message)
+    return None
 
 
 def _note_refused(request: Request) -> None:

@@ -203,6 +203,7 @@ def test_read(text: str, wanted: list[Condition]) -> None:
         ("not_null(a", r"'\)' is missing"),
         ("not_null(a))", r"'\)' \(place 12\) is not expected"),
         ("nothing(a)", "there is no condition or metric 'nothing'"),
+        ("max_changd_share(0.2)", "did you mean 'max_changed_share'"),
         ("'a' AND 'b'", "is no condition"),
         ("3 <= 4", "nothing that can be measured"),
         ("not_null('a", "is not closed"),
