@@ -46,7 +46,7 @@ def test_merges_that_cross(given_rounds: list[list[Step]], by_cell: bool) -> Non
 
 
 @pytest.mark.slow
-@settings(max_examples=tries(1000), derandomize=False)
+@settings(max_examples=tries(150), derandomize=False)
 @given(many_rounds, st.booleans())
 def test_merges_that_cross_searched(given_rounds: list[list[Step]], by_cell: bool) -> None:
     check_crossings(given_rounds, by_cell)
