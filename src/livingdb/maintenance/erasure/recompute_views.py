@@ -139,6 +139,7 @@ class RecomputedViews:
             by_view.setdefault(item[0].view.name, []).append(item)
         kept = self._keepers(by_view) if by_view else {}
         made = {address for items in by_view.values() for *_, before in items for address in before}
+        made |= kept.keys()
         decided: Roots = {}
         for items in by_view.values():
             wanted = self._wanted(items, kept, decided)
@@ -146,8 +147,7 @@ class RecomputedViews:
             for origin in origins:
                 line = [v for v in versions.values() if v.origin == origin]
                 line.sort(key=lambda version: version.depth)
-                by_query = made | kept.keys()
-                _Line(self.graph, line, wanted, by_query, roots, self.sink, found).redact()
+                _Line(self.graph, line, wanted, made, roots, self.sink, found).redact()
             yield items[0][0]
 
     def _keepers(self, by_view: Mapping[str, Sequence[Chosen]]) -> dict[Address, _Keepers]:
@@ -175,7 +175,8 @@ class RecomputedViews:
         what a sync shows now is right, then the newest; a view that is not is told of.  What was
         `decided` of versions of other views stands.
         """
-        name, wanted = items[0][0].view.name, {}
+        name = items[0][0].view.name
+        wanted: Roots = {}
         for each, row, before in reversed(items):
             after = self._roots(each, row, self.sink)
             for address, root in before.items():
