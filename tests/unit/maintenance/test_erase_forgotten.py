@@ -137,3 +137,28 @@ def test_a_row_under_schema_changes_whose_past_was_forgotten(db: Database) -> No
     assert places_of(db._graph, CANARY) == []
     assert [[row["name"] for row in rows] for rows in contents(db).values()] == [["Bo"]] * 3
     assert db.check(deep=True).problems == []
+
+
+def test_a_tag_and_a_branch_that_were_forgotten(db: Database) -> None:
+    """They have nothing any more, and the row is told of where it is kept."""
+    main = db.branch("main")
+    main.insert("people", [{"id": 1, "name": CANARY}])
+    dev = main.clone("dev")
+    dev.evolve(RenameColumn("people", "name", "called"))
+    db.tag("v1", "dev")
+    then = dev.head.time
+    dev.reset("main")
+    for number in range(2, 6):
+        dev.insert("people", {"id": [number]})
+    places = {("branch", "main"), ("branch", "dev")}
+    told = {(one.kind, one.name) for one in db.whereabouts("people", 1)}
+    assert told == {*places, ("tag", "v1")}
+    db.retention = Retention(snapshots=2, grace_seconds=0, tags={"v*": "2020-01-01"})
+    db.collect_garbage()
+    assert {(one.kind, one.name) for one in db.whereabouts("people", 1)} == places
+    assert {one.name for one in db.whereabouts("people", 1, at=then)} == {"main"}
+    with pytest.raises(livingdb.Forgotten):
+        db.whereabouts("people", 1, branch="dev", at=then)
+    db.erase("people", [1], reason="asked")
+    assert places_of(db._graph, CANARY) == []
+    assert db.check(deep=True).problems == []

@@ -126,11 +126,14 @@ class _Search:
                 yield LocatedRow("schema", "", row, then, key, "row", [Period(row, None)])
 
     def _head(self, branch: BranchRow) -> SnapshotRow | None:
-        """Where a branch is, or was then; None if it was not there."""
+        """Where a branch is, or was then; None if it was not there, or that was forgotten."""
         if self._at is None:
             return self._graph.snapshots.at(branch.head)
         found = self._graph.branches.log_at(branch, self._at)
-        return None if found is None else self._graph.snapshots.at(found.snapshot)
+        row = None if found is None else self._graph.snapshots.at(found.snapshot)
+        if row is not None and branch.id == self._start.id:
+            self._graph.forgotten.check(row)  # nobody can tell which row is asked for
+        return None if row is None or self._graph.forgotten.find(row) else row
 
     # --- the row -----------------------------------------------------------------------------
 
@@ -199,7 +202,8 @@ class _Search:
         graph = self._graph
         for tag in graph.branches.tags():
             row = graph.snapshots.at(tag.snapshot)
-            if self._at is not None and tag.time > self._at:
+            is_later = self._at is not None and tag.time > self._at
+            if is_later or graph.forgotten.find(row) is not None:
                 continue
             lines = [item for item in every if self._is_on_line(row, item.head)]
             if not lines:
