@@ -17,10 +17,10 @@ from tests.composition.lookup_model import AddLookedUp, DropLookedUp
 from tests.composition.machine import Failure, Program, World, run
 from tests.composition.operations import drawn
 from tests.composition.queries import Query
-from tests.composition.row_operations import Write
+from tests.composition.row_operations import SqlInsert, Write
 from tests.composition.schema_model import Decompose, JoinTables, SetDefault, SplitTable
 from tests.composition.schema_operations import Evolve, Retire, TransformClone
-from tests.composition.view_operations import Derive, Detach, Propagate
+from tests.composition.view_operations import CloneDerivedAt, Derive, Detach, Propagate
 
 import livingdb
 from livingdb.errors import InvalidData, RuleViolation, Unsupported
@@ -169,6 +169,23 @@ def test_beside_a_view_that_showed_the_same_twice() -> None:
                 Derive("main", "cities", cities, "deferred", "full", 2),
                 Write("main", (("insert", "returns", ((("city", "b"), ("id", 8)),)),)),
                 Erase("main", "returns", (1,)),
+            ]
+        )
+    )
+
+
+def test_beside_the_same_view_on_a_clone() -> None:
+    """It shows without the row what the view did with it, and both have one version."""
+    many = Query("count", ("orders",), ())
+    row = (("amount", 0), ("city", "a"), ("id", 11), ("note", "b"))
+    run(
+        Program(
+            [
+                Derive("main", "many", many, "deferred", "full", None),
+                Write("main", (("delete", "orders", ((1,), (2,))),)),
+                CloneDerivedAt("main", 1, "copy"),
+                SqlInsert("copy", "orders", row),
+                Erase("main", "orders", (3,)),
             ]
         )
     )

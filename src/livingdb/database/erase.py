@@ -359,10 +359,9 @@ def _distinct(rows: Sequence[pa.Table]) -> pa.Table:
 
 
 def _identity(graph: Graph, lines: HistoryLines, item: LocatedRow) -> str:
-    version = lines.version(item.head, item.known.table)
-    assert version is not None
-    known = graph.versions.definition(version).id
-    return known if known is not None else table_id(graph, item.head, item.known.table)
+    found = lines.definition(item.head, item.known.table)
+    assert found is not None
+    return found.id if found.id is not None else table_id(graph, item.head, item.known.table)
 
 
 def _is_own(item: LocatedRow) -> bool:

@@ -19,6 +19,7 @@ from livingdb.evolution import (
 )
 
 CITIES = "SELECT city, count(*) AS n FROM people GROUP BY city"
+MANY = "SELECT count(*) AS n FROM people"
 
 
 @pytest.fixture
@@ -187,3 +188,62 @@ def test_rows_of_a_view_that_is_not_stored_under_another_schema(db: Database) ->
     view.evolve(RenameColumn("cities", "n", "people"), to="kept")
     with pytest.raises(livingdb.RuleViolation, match="computed of others"):
         db.erase("cities", ["Oslo"], reason="asked", branch="kept")
+
+
+def counts(db: Database) -> list[tuple[str, int]]:
+    """What versions of the view show that is derived again on a clone, oldest first."""
+    found = [(name, rows[0]["n"]) for (_, name), rows in contents(db).items() if "many" in name]
+    return found[::-1]
+
+
+def test_beside_a_view_that_was_derived_again_on_a_clone(db: Database) -> None:
+    """What both have loses the row, and what was made upon it without the row stays."""
+    main = db.branch("main")
+    main.derive("many", MANY, when="deferred")
+    dev = main.clone("dev", derived=True)
+    dev.insert("people", [{"id": number} for number in range(3, 8)])
+    dev.delete("people", [1])
+    db.propagate()
+    assert counts(db) == [("many", 2), ("many_dev", 2), ("many_dev", 6)]
+    told = db.erase("people", [1], reason="asked", aggregates="recompute")
+    assert not told.kept
+    assert counts(db)[:3] == [("many", 1), ("many_dev", 1), ("many_dev", 6)]
+    assert db.check(deep=True).problems == []
+
+
+@pytest.mark.parametrize("is_dropped", [False, True])
+def test_beside_a_clone_whose_view_shows_the_same_without_the_row(
+    db: Database, is_dropped: bool
+) -> None:
+    """One version is what both show; it stays what is right now, and the other is told of."""
+    main = db.branch("main")
+    main.derive("many", MANY, when="deferred")
+    dev = main.clone("dev", derived=True)
+    dev.insert("people", [{"id": 3}])
+    if is_dropped:
+        db.drop_branch("many", detach=True)
+    told = db.erase("people", [1], reason="asked", aggregates="recompute")
+    named = {line for line in told.kept if line.startswith("view many")}
+    assert named == {
+        f"view {n}: versions of it cannot be computed anew" for n in ("many", "many_dev")
+    }
+    assert set(told.kept) == named
+    assert db.branch("many_dev").table("many_dev").to_arrow().to_pylist() == [{"n": 2}]
+    assert db.check(deep=True).problems == []
+
+
+def test_beside_a_newer_clone_whose_view_follows_nothing_any_more(db: Database) -> None:
+    """What a view shows that is in step is right, however old it is."""
+    main = db.branch("main")
+    main.derive("many", MANY, when="deferred")
+    db.tag("early", "main")
+    main.insert("people", [{"id": 3}])
+    main.delete("people", [1])
+    db.propagate()
+    db.at("early").clone("dev", derived=True)
+    db.sync("many_dev").detach()
+    told = db.erase("people", [1], reason="asked", aggregates="recompute")
+    assert not any("did not follow" in line for line in told.kept)
+    assert {line.split(":")[0] for line in told.kept} == {"view many", "view many_dev"}
+    assert db.branch("many").table("many").to_arrow().to_pylist() == [{"n": 2}]
+    assert db.check(deep=True).problems == []

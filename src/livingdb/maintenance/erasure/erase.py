@@ -10,7 +10,7 @@ from __future__ import annotations
 import time as clock
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from sqlalchemy import Connection
@@ -153,6 +153,7 @@ class _Plan:
             self._stage()
             for _ in self._views.redact(chosen, self.versions, roots, self.found):
                 self._stage()
+            self._uncount_forgotten()
         except BaseException:
             self.__exit__()
             raise
@@ -166,6 +167,17 @@ class _Plan:
     def _lost(self, held: Collection[Address]) -> set[Address]:
         """Versions that lose rows, and those that are computed of them when they are read."""
         return self._readers.answers_over(held, self._exact)
+
+    def _uncount_forgotten(self) -> None:
+        """Let the index not say how many rows a forgotten version had, if what is kept upon it has
+        fewer now: how many of them it had nobody can tell."""
+        facts = self.found.versions
+        for version in list(facts.values()):
+            below, before = version.base, self.versions[version.address]
+            if below is None or not self.graph.index.is_hollow(below):
+                continue
+            if version.rows != before.rows:
+                facts[below] = replace(self.graph.versions.require(below), rows=None)
 
     def _check_heads(self) -> None:
         """`RuleViolation` if rows would go from a head, where other rows make them."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from livingdb.chunks.store import StoredChunk
 from livingdb.commit.refresh import DEFINITION
 from livingdb.derivation.hidden_tables import whole_name
 from livingdb.derivation.source_positions import source_positions, source_versions
-from livingdb.derivation.view import View
+from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError
 from livingdb.graph.ancestry import first_parents
 from livingdb.graph.graph import Graph
@@ -44,6 +45,10 @@ __all__ = ["ReadingView", "RecomputedViews", "dropped_views", "is_aggregate"]
 _GATHERING = (exp.AggFunc, exp.Group, exp.Distinct, exp.Window, exp.Limit)
 
 Roots = dict[Address, Address]
+Chosen = tuple["ReadingView", SnapshotRow, Roots]
+"""A snapshot in which a view is computed anew, and the trees of its versions as they are."""
+Rank = tuple[bool, int]
+"""Whether a snapshot is what a sync shows now, and its number: the higher one counts more."""
 
 
 def is_aggregate(view: View) -> bool:
@@ -57,6 +62,14 @@ class ReadingView:
 
     view: View
     stages_only: bool
+
+
+@dataclass
+class _Keepers:
+    """Snapshots that have a version as it is: which of them counts most, and of which views."""
+
+    rank: Rank
+    views: set[str]
 
 
 def dropped_views(graph: Graph, known: Collection[str]) -> list[View]:
@@ -95,7 +108,7 @@ class RecomputedViews:
         held: Collection[Address],
         answers_over: Callable[[Collection[Address]], set[Address]],
         untold: Collection[str],
-    ) -> list[tuple[ReadingView, SnapshotRow, Roots]]:
+    ) -> list[Chosen]:
         """The versions to compute anew, of what held rows that go, and their trees as they are.
 
         `answers_over` tells what else is computed of versions when it is read.  Of tables that are
@@ -115,45 +128,80 @@ class RecomputedViews:
 
     def redact(
         self,
-        chosen: Iterable[tuple[ReadingView, SnapshotRow, Roots]],
+        chosen: Iterable[Chosen],
         versions: Mapping[Address, Version],
         roots: Mapping[Address, Tree],
         found: RedactedVersions,
     ) -> Iterator[ReadingView]:
         """Compute versions anew, where their sources are without what goes; view by view."""
-        by_view: dict[int, list[tuple[ReadingView, SnapshotRow, Roots]]] = {}
+        by_view: dict[str, list[Chosen]] = {}
         for item in chosen:
-            by_view.setdefault(id(item[0]), []).append(item)
+            by_view.setdefault(item[0].view.name, []).append(item)
+        kept = self._keepers(by_view) if by_view else {}
+        made = {address for items in by_view.values() for *_, before in items for address in before}
+        made |= kept.keys()
+        decided: Roots = {}
         for items in by_view.values():
-            decided = self._decided(items)
-            wanted = {address: root for address, root in decided.items() if root is not None}
+            wanted = self._wanted(items, kept, decided)
             origins = {versions[address].origin for address in wanted}
             for origin in origins:
                 line = [v for v in versions.values() if v.origin == origin]
                 line.sort(key=lambda version: version.depth)
-                _Line(self.graph, line, wanted, decided, roots, self.sink, found).redact()
+                _Line(self.graph, line, wanted, made, roots, self.sink, found).redact()
             yield items[0][0]
 
-    def _decided(
-        self, items: Sequence[tuple[ReadingView, SnapshotRow, Roots]]
-    ) -> dict[Address, Address | None]:
-        """What becomes of all versions that a query made: other trees, or None: what they are.
+    def _keepers(self, by_view: Mapping[str, Sequence[Chosen]]) -> dict[Address, _Keepers]:
+        """The versions that some snapshot of a view has and that are not computed anew there."""
+        found: dict[Address, _Keepers] = {}
+        for each in self.views:
+            name = each.view.name
+            anew = {row.sequence: before for _, row, before in by_view.get(name, ())}
+            for row in self._snapshots(each.view):
+                rank, before = self._rank(row), anew.get(row.sequence, {})
+                for address in self.graph.tables(row).values():
+                    if address not in before:
+                        keepers = found.setdefault(address, _Keepers(rank, set()))
+                        keepers.rank = max(keepers.rank, rank)
+                        keepers.views.add(name)
+        return found
 
-        Snapshots in which it gave the same rows have one version.  Where it gives others in one of
-        them now, the newest has what is right, as the head is to, and the view is told of.
+    def _wanted(
+        self, items: Sequence[Chosen], kept: Mapping[Address, _Keepers], decided: Roots
+    ) -> Roots:
+        """What becomes of the versions of a view that are to have other rows.
+
+        Snapshots in which a query gave the same rows have one version, also those of a view and of
+        the same view on a clone.  Where it is to have others in one of them and not in another,
+        what a sync shows now is right, then the newest; a view that is not is told of.  What was
+        `decided` of versions of other views stands.
         """
-        view = items[0][0].view
-        by_snapshot = {row.sequence: (each, before) for each, row, before in items}
-        decided: dict[Address, Address | None] = {}
-        for row in self._snapshots(view):
-            made: dict[Address, Address | None] = dict.fromkeys(self.graph.tables(row).values())
-            if row.sequence in by_snapshot:
-                each, before = by_snapshot[row.sequence]
-                after = self._roots(each, row, self.sink)
-                made |= {a: r for a, r in after.items() if before.get(a, r) != r}
-            if any(decided.setdefault(address, root) != root for address, root in made.items()):
-                self.unknown.add(view.name)
-        return decided
+        name = items[0][0].view.name
+        wanted: Roots = {}
+        for each, row, before in reversed(items):
+            after = self._roots(each, row, self.sink)
+            for address, root in before.items():
+                new, keepers = after.get(address, root), kept.get(address)
+                if new != root and keepers is not None:
+                    if keepers.rank > self._rank(row):
+                        self.unknown.add(name)
+                        continue
+                    self.unknown |= keepers.views
+                if address not in decided:
+                    decided[address] = new
+                    wanted |= {address: new} if new != root else {}
+                elif decided[address] != new:
+                    self.unknown.add(name)
+        return wanted
+
+    def _rank(self, row: SnapshotRow) -> Rank:
+        return row.sequence in self._heads, row.sequence
+
+    @cached_property
+    def _heads(self) -> set[int]:
+        """The heads of derived objects that follow what they read."""
+        syncs = self.graph.catalog.syncs.all()
+        targets = {sync.target for sync in syncs if sync.kind == KIND and sync.is_active}
+        return {branch.head for branch in self.graph.branches_by_ids(targets).values()}
 
     def _snapshots(self, view: View) -> Iterator[SnapshotRow]:
         """The snapshots that a view was made in, newest first."""

@@ -19,7 +19,7 @@ from livingdb.graph.graph import Graph
 from livingdb.tables.schema import TableSchema
 from livingdb.tracing.blame.view_columns import correspondences
 from livingdb.tracing.lineage.lens_rows import changes_at
-from livingdb.tracing.whereabouts.located_row import HistoryLines, LocatedRow, encode_key
+from livingdb.tracing.whereabouts.located_row import HistoryLines, LocatedRow
 from livingdb.tracing.whereabouts.row_periods import Period, periods, periods_of_versions
 from livingdb.tracing.whereabouts.row_schemas import KnownRow, translate_through_changes
 
@@ -107,9 +107,7 @@ class DerivedRowSearch:
         if view.what == "sql" and item.key is not None:
             known, key, how = self._query_row(view, plain, item, name, head)
         if key is not None and how == "row":
-            schema = self._lines.schema(head, name)
-            assert schema is not None
-            seen = periods(self._graph, head, name, encode_key(schema, key))
+            seen = periods(self._graph, head, name, key)
             made = seen or (made if self._with_hidden else [])
         if made:
             yield LocatedRow(kind, name, head, known, key, how, made)

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.graph.graph import Graph
+from livingdb.graph.graph import Graph, tables_of
 from livingdb.tables.index import Version
+from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 from livingdb.tracing.blame.version_stretches import changing_snapshots
 from livingdb.tracing.whereabouts.row_periods import Period, periods
 from livingdb.tracing.whereabouts.row_schemas import KnownRow
-from livingdb.trees.keys import KeyArray
 
-__all__ = ["HistoryLines", "LocatedRow", "encode_key"]
+__all__ = ["HistoryLines", "LocatedRow"]
 
 
 @dataclass(frozen=True)
@@ -55,17 +55,28 @@ class HistoryLines:
                 whole = Period(self._first_of(head, known.table), None)
                 yield LocatedRow(title, name, head, known, None, "read", [whole])
                 continue
-            found = periods(self._graph, head, known.table, encode_key(schema, key))
+            found = periods(self._graph, head, known.table, key)
             if found:
                 yield LocatedRow(title, name, head, known, key, "row", found)
 
     def schema(self, head: SnapshotRow, table: str) -> TableSchema | None:
         """The schema of a table, as it is or was when it was last there."""
-        version = self.version(head, table)
-        return None if version is None else self._graph.versions.definition(version).schema
+        definition = self.definition(head, table)
+        return None if definition is None else definition.schema
+
+    def definition(self, head: SnapshotRow, table: str) -> Definition | None:
+        """The same with what else is known of the table, also where its rows were forgotten.
+
+        `Forgotten` if not even that is left.
+        """
+        if self._graph.forgotten.find(head) is None:
+            version = self.version(head, table)
+        else:
+            version = tables_of(self._graph, head).get(table)
+        return None if version is None else self._graph.versions.definition(version)
 
     def version(self, head: SnapshotRow, table: str) -> Version | None:
-        """A table as it is, or was when it was last there."""
+        """A table as it is, or was when it was last there; `Forgotten` if its rows are."""
         version = self._graph.find_version(head, table)
         if version is None:
             past = (
@@ -82,9 +93,3 @@ class HistoryLines:
             if self._graph.snapshots.at(number).kind == "schema_change":
                 break
         return self._graph.snapshots.at(number)
-
-
-def encode_key(schema: TableSchema, key: Mapping[str, Any]) -> KeyArray:
-    """A key of a table, as its trees have it."""
-    values = tuple(key[name] for name in schema.key)
-    return schema.key_codec.encode(schema.key_codec.arrays([values], schema.key))

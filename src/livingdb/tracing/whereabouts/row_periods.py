@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.derivation.source_positions import source_positions
-from livingdb.graph.graph import Graph
+from livingdb.errors import Forgotten
+from livingdb.graph.graph import Graph, tables_of
+from livingdb.graph.table_ids import table_id
 from livingdb.tables.index import Version
+from livingdb.tables.rows import RowSet
+from livingdb.tables.schema import TableSchema
 from livingdb.tracing.blame.lens_rows import trace_rows, unconcealed_version
 from livingdb.tracing.blame.timeline import timeline
 from livingdb.tracing.blame.version_stretches import Stretch, changing_snapshots, stretches
+from livingdb.tracing.whereabouts.row_schemas import KnownRow, translate_row
 from livingdb.trees.diff import DELETED
 from livingdb.trees.keys import KeyArray
 
-__all__ = ["Period", "periods", "periods_of_versions"]
+__all__ = ["Period", "encode_key", "periods", "periods_of_versions"]
 
 State = tuple[int, bool]
 """A snapshot, and whether a row was there after it."""
@@ -35,8 +41,18 @@ class Period:
         return self.first.sequence <= row.sequence and not over
 
 
-def periods(graph: Graph, head: SnapshotRow, table: str, key: KeyArray) -> list[Period]:
-    """When the row with a key was in a table, along a line of first parents, oldest first."""
+def encode_key(schema: TableSchema, key: Mapping[str, Any]) -> KeyArray:
+    """A key of a table, as its trees have it."""
+    values = tuple(key[name] for name in schema.key)
+    return schema.key_codec.encode(schema.key_codec.arrays([values], schema.key))
+
+
+def periods(graph: Graph, head: SnapshotRow, table: str, key: Mapping[str, Any]) -> list[Period]:
+    """When the row with a key was in a table, along a line of first parents, oldest first.
+
+    What was forgotten holds nothing: a period that begins or ends there does so with the next
+    snapshot that is kept, at which it did, or before.
+    """
     found: list[Period] = []
     start: int | None = None
     states = dict(_states(graph, head, table, key))
@@ -51,41 +67,105 @@ def periods(graph: Graph, head: SnapshotRow, table: str, key: KeyArray) -> list[
     return found
 
 
-def _states(graph: Graph, head: SnapshotRow, table: str, key: KeyArray) -> Iterator[State]:
+def _states(graph: Graph, head: SnapshotRow, table: str, key: Mapping[str, Any]) -> Iterator[State]:
     """Snapshots after which the row was there, or not; between them that does not change."""
     yield from (
         (number, False) for number, at in changing_snapshots(graph, head, table) if at is None
     )
+    encoded = None
     for stretch in stretches(graph, head, table):
-        older = _schema_change(graph, stretch)
-        if older is not None:
-            here = _has_row(graph, stretch.versions[0], key)
-            yield stretch.snapshots[0], here
-            if here:
-                made = graph.snapshots.at(stretch.snapshots[0])
-                with graph.stage() as staging:
-                    version = unconcealed_version(graph, made, table, staging)
-                    yield from _states_before(graph, older, version, key)
-            return
-        yield from _stretch_states(graph, stretch, key)
-
-
-def _schema_change(graph: Graph, stretch: Stretch) -> SnapshotRow | None:
-    """The snapshot before a schema change that made the table; None if that is none."""
-    row = graph.snapshots.at(stretch.snapshots[0])
-    if len(stretch.versions) > 1 or stretch.is_linked or row.kind != "schema_change":
-        return None
-    return None if row.first is None else graph.snapshots.at(row.first)
-
-
-def _states_before(
-    graph: Graph, older: SnapshotRow, version: Version, key: KeyArray
-) -> Iterator[State]:
-    """The same before a schema change, of the row that this one was."""
-    names = {address: name for name, address in graph.tables(older).items()}
-    for part in trace_rows(graph, version, key, None, names):
-        yield from _states(graph, older, names[part.version.address], part.keys[:1])
+        newest = stretch.versions[0]
+        if encoded is None:
+            encoded = encode_key(graph.versions.definition(newest).schema, key)
+        older = _before_schema_change(graph, stretch)
+        if older is None:
+            yield from _stretch_states(graph, stretch, encoded)
+            continue
+        made = graph.snapshots.at(stretch.snapshots[0])
+        here = _has_row(graph, newest, encoded)
+        yield made.sequence, here
+        if made.first != older.sequence:
+            before = _row_before_gap(graph, made, older, table, key, encoded)
+        else:
+            before = _row_before(graph, made, older, table, encoded) if here else None
+        if before is not None:
+            yield from _states(graph, older, *before)
         return
+
+
+def _before_schema_change(graph: Graph, stretch: Stretch) -> SnapshotRow | None:
+    """The kept snapshot before a schema change that made the table; None if there is none.
+
+    One that was forgotten may have done so, too, of which the next kept one tells.
+    """
+    row = graph.snapshots.at(stretch.snapshots[0])
+    if len(stretch.versions) > 1 or stretch.is_linked:
+        return None
+    is_changed = row.kind == "schema_change"
+    while row.first is not None:
+        row = graph.snapshots.at_with_prefetch(row.first)
+        if graph.forgotten.find(row) is None:
+            return row if is_changed else None
+        is_changed |= row.kind == "schema_change"
+    return None
+
+
+def _row_before(
+    graph: Graph, made: SnapshotRow, older: SnapshotRow, table: str, key: KeyArray
+) -> tuple[str, dict[str, Any]] | None:
+    """The row that one was before a schema change: its table and its key; None if there is none."""
+    names = {address: name for name, address in graph.tables(older).items()}
+    with graph.stage() as staging:
+        version = unconcealed_version(graph, made, table, staging)
+        for part in trace_rows(graph, version, key, None, names):
+            rows = graph.versions.rows(part.version)
+            values = _values(rows, part.keys[:1], rows.schema.key)
+            return names[part.version.address], values
+    return None
+
+
+def _row_before_gap(
+    graph: Graph,
+    made: SnapshotRow,
+    older: SnapshotRow,
+    table: str,
+    key: Mapping[str, Any],
+    encoded: KeyArray,
+) -> tuple[str, dict[str, Any]] | None:
+    """The same where what lies between was forgotten: by the schemas, which are left.
+
+    A row that is not there after it may have been deleted meanwhile; then it is looked for in what
+    is the same table.
+    """
+    rows = graph.versions.rows(graph.version(made, table))
+    identity = table_id(graph, made, table)
+    shown = _values(rows, encoded, [c.name for c in rows.schema.columns])
+    known, there = KnownRow(table, shown or key), tables_of(graph, older)
+    try:
+        translated = translate_row(graph, made, known, older) or []
+    except Forgotten:
+        return None
+    found = []
+    for row in translated:
+        version = there.get(row.table)
+        schema = None if version is None else graph.versions.definition(version).schema
+        its_key = None if schema is None else row.key(schema)
+        if version is None or schema is None or its_key is None:
+            continue
+        if shown or table_id(graph, older, row.table) == identity:
+            is_there = _has_row(graph, version, encode_key(schema, its_key))
+            found.append((is_there, row.table, its_key))
+    # Of several that it was made of one is as good as another, if that was there.
+    found.sort(key=lambda one: not one[0])
+    return found[0][1:] if found else None
+
+
+def _values(rows: RowSet, key: KeyArray, names: Sequence[str]) -> dict[str, Any]:
+    """What a row holds in some columns; nothing if it is not there."""
+    held, columns = rows.lookup(key, list(names))
+    if not held[0]:
+        return {}
+    return {name: column[0].as_py() for name, column in zip(names, columns, strict=True)}
 
 
 def _stretch_states(graph: Graph, stretch: Stretch, key: KeyArray) -> Iterator[State]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -11,7 +12,7 @@ from typing import Any
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.errors import NotFound
+from livingdb.errors import Forgotten, NotFound
 from livingdb.graph.graph import Graph, missing_table_error
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot_columns import to_datetime
@@ -101,28 +102,38 @@ class _Search:
                 yield branch.id, found
 
     def _definition(self, head: SnapshotRow, table: str) -> Definition:
-        version = self._lines.version(head, table)
-        assert version is not None
-        return self._graph.versions.definition(version)
+        found = self._lines.definition(head, table)
+        assert found is not None
+        return found
 
     def _under_other_schemas(self, known: KnownRow) -> Iterator[LocatedRow]:
+        """What the row is on either side of each schema change.
+
+        Also of one that was forgotten: what was before it, or comes after it, may be kept.
+        """
         snapshots = self._graph.snapshots
         newest = next(self._graph.newest_snapshots())
         for made in snapshots.of_kind("schema_change", 0, newest.sequence):
-            sides = [made] if made.first is None else [made, snapshots.at(made.first)]
-            for row in (side for side in sides if self._graph.forgotten.find(side) is None):
-                for then in translate_from_afar(self._graph, self._here, known, row) or ():
-                    schema = self._lines.schema(row, then.table)
-                    key = None if schema is None else then.key(schema)
-                    if key is not None:
-                        yield LocatedRow("schema", "", row, then, key, "row", [Period(row, None)])
+            for row in [made] if made.first is None else [made, snapshots.at(made.first)]:
+                with suppress(Forgotten):  # of a branch that was dropped nothing is left
+                    yield from self._under_schema(known, row)
+
+    def _under_schema(self, known: KnownRow, row: SnapshotRow) -> Iterator[LocatedRow]:
+        for then in translate_from_afar(self._graph, self._here, known, row) or ():
+            schema = self._lines.schema(row, then.table)
+            key = None if schema is None else then.key(schema)
+            if key is not None:
+                yield LocatedRow("schema", "", row, then, key, "row", [Period(row, None)])
 
     def _head(self, branch: BranchRow) -> SnapshotRow | None:
-        """Where a branch is, or was then; None if it was not there."""
+        """Where a branch is, or was then; None if it was not there, or that was forgotten."""
         if self._at is None:
             return self._graph.snapshots.at(branch.head)
         found = self._graph.branches.log_at(branch, self._at)
-        return None if found is None else self._graph.snapshots.at(found.snapshot)
+        row = None if found is None else self._graph.snapshots.at(found.snapshot)
+        if row is not None and branch.id == self._start.id:
+            self._graph.forgotten.check(row)  # nobody can tell which row is asked for
+        return None if row is None or self._graph.forgotten.find(row) else row
 
     # --- the row -----------------------------------------------------------------------------
 
@@ -142,7 +153,7 @@ class _Search:
         shown = dict(zip(names, values, strict=True))
         found = rows.get(*values)
         if found is None:
-            for period in periods(graph, self._here, table, encoded.keys)[-1:]:
+            for period in periods(graph, self._here, table, shown)[-1:]:
                 found = self._values_before_end(table, period, values)
         return KnownRow(table, {**shown, **(found or {})}), shown
 
@@ -191,7 +202,8 @@ class _Search:
         graph = self._graph
         for tag in graph.branches.tags():
             row = graph.snapshots.at(tag.snapshot)
-            if self._at is not None and tag.time > self._at:
+            is_later = self._at is not None and tag.time > self._at
+            if is_later or graph.forgotten.find(row) is not None:
                 continue
             lines = [item for item in every if self._is_on_line(row, item.head)]
             if not lines:
