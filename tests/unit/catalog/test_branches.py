@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.unit.catalog.conftest import add_snapshot
 
+from livingdb.catalog import schema
 from livingdb.catalog.branches import BranchRow, Movement, TagRow
 from livingdb.catalog.catalog import Catalog
+from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import AlreadyExists
 
@@ -262,8 +264,18 @@ def test_a_branch_is_found_before_a_tag_of_its_name(
     with catalog.write() as connection:
         catalog.branches.add_tag(connection, "x", line[2].sequence, 7)
     assert catalog.branches.branch_or_tag("x") == (TagRow("x", line[2].sequence, 7), "0")
-    made = add_branch(catalog, "x", line[1])
-    assert catalog.branches.branch_or_tag("x") == (made, "0")
+    with pytest.raises(AlreadyExists, match="there is a tag 'x' already"):
+        add_branch(catalog, "x", line[1])
+    made = add_branch(catalog, "y", line[1])
+    with (
+        pytest.raises(AlreadyExists, match="there is a branch 'y' already"),
+        catalog.write() as connection,
+    ):
+        catalog.branches.add_tag(connection, "y", line[2].sequence, 7)
+    values = {"name": "y", "snapshot": line[2].sequence, "time": 7}
+    with catalog.write() as connection:  # as a database of before may have it
+        SealedRows(schema.tag).insert(connection, [values])
+    assert catalog.branches.branch_or_tag("y") == (made, "0")
     with catalog.write() as connection:
         catalog.raise_epoch(connection)
     assert catalog.branches.branch_or_tag("nothing") == (None, "1")
