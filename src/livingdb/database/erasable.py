@@ -30,8 +30,7 @@ def check_erasable(
     version = graph.find_version(graph.snapshots.at(branch.head), table)
     if version is not None:
         _check_stored(graph, branch, table, version, keys)
-        if _has_rows(graph, version, keys):
-            _check_followed(graph, branch, table, found)
+    _check_followed(graph, branch, found)
     _check_alone(graph, branch, found)
 
 
@@ -62,11 +61,23 @@ def _is_computed(graph: Graph, version: Version) -> bool:
     return recipe.kind == QUERY or any(_is_computed(graph, one) for one in read)
 
 
-def _check_followed(
-    graph: Graph, branch: BranchRow, table: str, found: Sequence[LocatedRow]
+def _check_followed(graph: Graph, branch: BranchRow, found: Sequence[LocatedRow]) -> None:
+    """`RuleViolation` if a sync makes the rows of others, which are not among those found.
+
+    So on a branch that took them over from one that a sync writes: its history is theirs, and what
+    it was made of would still be there.
+    """
+    for item in found:
+        other = graph.branches.find(item.name) if item.kind in ("branch", "view") else None
+        if other is not None and not is_hidden(other.name):
+            _check_sources(graph, branch, other, item.known.table, {each.name for each in found})
+
+
+def _check_sources(
+    graph: Graph, asked: BranchRow, branch: BranchRow, table: str, there: set[str]
 ) -> None:
-    """`RuleViolation` if a sync makes the rows of others, which are not among those found."""
-    syncs, there = graph.syncs(branch.epoch), {item.name for item in found}
+    """`RuleViolation` if a sync writes a branch, and none of the branches it reads is there."""
+    syncs = graph.syncs(branch.epoch)
     followed = _followed(syncs, branch.id)
     while followed is not None:
         sync, sources = followed
@@ -74,10 +85,11 @@ def _check_followed(
         if not there & set(names):
             first, last = sync.ends
             beyond = last if sync.direction == "reverse" else first
+            shared = "" if asked.id == branch.id else f" came to {asked.name!r} and"
             raise RuleViolation(
-                f"rows of {table!r} on the branch {branch.name!r} follow from others, which the "
-                f"sync {sync.name!r} carries there: nothing is deleted; erase the rows of "
-                f"{beyond!r} that they are made of, or end that with "
+                f"rows of {table!r} on the branch {branch.name!r}{shared} follow from others, "
+                f"which the sync {sync.name!r} carries there: nothing is deleted; erase the rows "
+                f"of {beyond!r} that they are made of, or end that with "
                 f"db.sync({branch.name!r}).detach() and erase again"
             )
         followed = next((f for one in sources if (f := _followed(syncs, one))), None)

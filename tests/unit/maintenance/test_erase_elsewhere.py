@@ -124,6 +124,27 @@ def test_rows_of_a_view_are_to_be_erased_where_they_come_from(db: Database, when
     assert "Oslo" not in db.branch("cities").table("cities").to_arrow()["city"].to_pylist()
 
 
+def test_rows_of_a_view_that_came_to_a_branch_by_a_merge(db: Database) -> None:
+    """Else they went from versions of the view whose sources still have them."""
+    main = db.branch("main")
+    main.derive("cities", CITIES, key="city")
+    db.branch("cities").clone("aside")
+    main.insert("people", [{"id": 3, "name": "Cy", "city": "Bergen"}])
+    db.refresh("cities")
+    db.merge("cities", into="aside")
+    main.delete("people", [3])
+    db.refresh("cities")
+    before = contents(db)
+    for dry_run in (True, False):
+        with pytest.raises(livingdb.RuleViolation, match="came to 'aside'"):
+            db.erase("cities", ["Bergen"], reason="asked", branch="aside", dry_run=dry_run)
+    assert contents(db) == before
+    assert {"city": "Bergen", "n": 1} in db.at("cities~1").table("cities").to_arrow().to_pylist()
+    db.sync("cities").detach(reason="looked at")
+    db.erase("cities", ["Bergen"], reason="asked", branch="aside")
+    assert "Bergen" not in db.at("cities~1").table("cities").to_arrow()["city"].to_pylist()
+
+
 def test_a_row_of_a_table_that_was_dropped(db: Database) -> None:
     main = db.branch("main")
     main.evolve(DropTable("people"))
