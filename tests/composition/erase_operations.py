@@ -64,9 +64,14 @@ class Erase(Step):
         except (InvalidData, RuleViolation, Unsupported):
             return
         assert not any("did not follow" in line for line in report.kept), report
-        own = model.incoming(self.branch)  # a view that lost a row is not what its query gives
-        kept = (*report.kept, *(() if own is None or own.kind != "view" else (own.target,)))
-        model.erased = Erased(table.id, table.key, self.key, kept)
+        # A view that was detached and lost a row of its own was not what its query gives.
+        own = [
+            sync.target
+            for sync in model.syncs.values()
+            if sync.kind == "view"
+            and any(each.id == table.id for each in model.branches[sync.target].values())
+        ]
+        model.erased = Erased(table.id, table.key, self.key, (*report.kept, *own))
 
     def apply(self, model: Model) -> Outcome:
         every, erased = set(model.branches), model.erased
