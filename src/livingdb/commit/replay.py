@@ -7,8 +7,12 @@ what was written since, and with what the change had hidden.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass
 from functools import cache
+
+import numpy as np
+import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit.align_schemas import AlignedSides
@@ -19,6 +23,7 @@ from livingdb.errors import InvalidData, LivingDBError, MergeConflict, RuleViola
 from livingdb.evolution.changes.revert_change import InverseLens, revert_of
 from livingdb.evolution.equal_changes import unified_changes
 from livingdb.evolution.lenses.lens import RowImages
+from livingdb.evolution.lenses.row_alignment import align_rows, keys_of
 from livingdb.evolution.lenses.sides import images_between
 from livingdb.evolution.merge_schemas import replay_changes
 from livingdb.evolution.plan import apply_changes, changed_tables, definitions_of, plan_changes
@@ -38,10 +43,14 @@ from livingdb.graph.names import is_hidden
 from livingdb.graph.rules import check_writable
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables import ingest
+from livingdb.tables.batches import flat
+from livingdb.tables.column import Column
 from livingdb.tables.identity import new_id
 from livingdb.tables.index import Version
+from livingdb.tables.schema import TableSchema
+from livingdb.trees.compare import differs
 
-__all__ = ["cherry_pick", "in_schema_of", "revert"]
+__all__ = ["Kinship", "cherry_pick", "columns_known", "in_schema_of", "revert"]
 
 Tables = Mapping[str, Version]
 
@@ -103,8 +112,11 @@ def _replay(
         ours = graph.snapshots.at(branch.head)
         mine = tables_of(graph, ours)
         sides = tables_of(graph, before), tables_of(graph, after)
-        ids = cache(lambda: _twin_ids(pipeline, which, ours))
-        base, theirs = in_schema_of(graph, mine, *sides, ids, attempt.staging)
+        kin = Kinship(
+            cache(lambda: _twin_ids(pipeline, which, ours)),
+            lambda: columns_known(pipeline, which, ours),
+        )
+        base, theirs = in_schema_of(graph, mine, *sides, kin, attempt.staging)
         how_to = options or MergeOptions()
         aligned = AlignedSides(MergeBase(base), mine, theirs)
         merged = merge_cleanly(graph, aligned, how_to, attempt.staging)
@@ -125,17 +137,25 @@ def _replay(
     return pipeline.run(name, propose)
 
 
+@dataclass(frozen=True)
+class Kinship:
+    """What a branch has to do with columns of other snapshots; found out when it is asked for."""
+
+    ids: Callable[[], Mapping[str, str]]
+    """The ids that the branch has for what it has made itself, by theirs."""
+    known: Callable[[], Set[str]]
+    """The ids of the columns that the branch has, or had and has dropped."""
+
+
 def in_schema_of(
     graph: Graph,
     ours: Tables,
     before: Tables,
     after: Tables,
-    ids: Callable[[], Mapping[str, str]],
+    kin: Kinship,
     staging: Staging,
 ) -> tuple[Tables, Tables]:
     """What differs between two snapshots of one schema, in the schema that a branch has.
-
-    `ids` are those that the branch has for what it has made itself, by theirs.
 
     Tables that have another schema there are of the rows that differ, and no others.  A hidden
     table goes by its name: it has the id of the one it is beside.
@@ -147,7 +167,7 @@ def in_schema_of(
         if is_hidden(name) or old is None or new is None or old.address == new.address:
             continue
         key = table_key(name, graph.versions.definition(new))
-        here = mine.get(key) or mine.get(ids().get(key, key))
+        here = mine.get(key) or mine.get(kin.ids().get(key, key))
         if here is None or not graph.versions.is_alike(old, new):
             continue
         if here == name and graph.versions.is_alike(ours[here], new):
@@ -156,7 +176,7 @@ def in_schema_of(
         images = images_between(graph.versions, old, new)
         if images:
             base[here], theirs[here] = _small_versions(
-                graph, ours[here], here, new, images, ids(), staging
+                graph, ours[here], here, new, images, kin, staging
             )
     return base, theirs
 
@@ -167,11 +187,15 @@ def _small_versions(
     name: str,
     new: Version,
     images: RowImages,
-    ids: Mapping[str, str],
+    kin: Kinship,
     staging: Staging,
 ) -> tuple[Version, Version]:
-    """Rows of a version before and after a change, in the definition of another version."""
-    versions = graph.versions
+    """Rows of a version before and after a change, in the definition of another version.
+
+    A value of a column that the branch has dropped has no place there, as in a merge; that of one
+    which it never had would be lost.
+    """
+    versions, ids = graph.versions, kin.ids()
     definition, target = versions.definition(new), versions.definition(mine)
     if not can_rebuild(graph, new, target, ids):
         raise _conflict(name, "it has another key since")
@@ -180,6 +204,10 @@ def _small_versions(
         now = later.get(ids.get(column.id, column.id))
         if now is not None and now.type != column.type:
             raise _conflict(name, f"the column {now.name!r} has another type since")
+        is_lost = now is None and _sets(definition.schema, images, column)
+        if is_lost and column.id not in kin.known():
+            why = f"the branch never had the column {column.name!r}; pick what added it first"
+            raise _conflict(name, why)
     found = []
     for rows in (images.before, images.after):
         shape = versions.forest(new).shape
@@ -188,6 +216,33 @@ def _small_versions(
         small = versions.create(definition, [columns] if len(delta) else [], staging.sink)
         found.append(rebuild_table(graph, small, target, [mine], ids, staging))
     return found[0], found[1]
+
+
+def _sets(schema: TableSchema, images: RowImages, column: Column) -> bool:
+    """Whether rows have another value in a column than they had; a new one, than its default."""
+    if column.is_fixed:
+        return False
+    after = flat(images.after.column(column.name))
+    before = align_rows(schema, keys_of(schema, images.after), images.before)
+    default = pa.array([column.default], column.type)
+    places = np.where(before.there, np.arange(len(after)), len(after))
+    was = pa.concat_arrays([before.column(column.name), default]).take(pa.array(places))
+    return bool(differs(was, after).any())
+
+
+def columns_known(pipeline: Pipeline, other: SnapshotRow, ours: SnapshotRow) -> set[str]:
+    """The ids of the columns that a branch has or had since it parted from a snapshot."""
+    graph = pipeline.graph
+    fork = fork_of(graph, other, ours)
+    if fork is None:
+        return set()
+    past = (one.before for one in schema_history(graph, pipeline.lifter, fork, ours))
+    return {
+        column.id
+        for schemas in (visible_schemas(graph, fork), *past)
+        for definition in schemas.values()
+        for column in definition.schema.columns
+    }
 
 
 def _twin_ids(pipeline: Pipeline, which: SnapshotRow, ours: SnapshotRow) -> Mapping[str, str]:

@@ -456,6 +456,31 @@ def test_rows_of_a_column_that_has_another_type_are_not_picked(db: livingdb.Data
         main.cherry_pick(written)
 
 
+def test_values_of_a_column_that_the_branch_never_had_are_not_left_out(
+    db: livingdb.Database,
+) -> None:
+    main, dev = db.branch("main"), db.branch("dev")
+    dev.evolve(AddColumn("orders", "n", "int64", default=3))
+    alike = dev.insert("orders", {"id": [8, 9], "city": ["z", "y"], "amount": [8, 9]})
+    updated = dev.update("orders", {"id": [8, 1], "n": [4, 3]})
+    inserted = dev.insert("orders", {"id": [10], "n": [None]})
+    untouched = dev.update("orders", {"id": [9], "amount": [80]})
+    main.cherry_pick(alike)
+    main.cherry_pick(untouched)
+    assert main.table("orders").get(9) == {"id": 9, "city": "y", "amount": 80}
+    before = main.head
+    for snapshot in (updated, inserted):
+        with pytest.raises(MergeConflict, match="never had the column 'n'"):
+            main.cherry_pick(snapshot)
+    assert main.head == before
+    main.cherry_pick("dev~4")
+    main.cherry_pick(updated)
+    assert main.table("orders").get(8)["n"] == 4
+    main.evolve(DropColumn("orders", "n"))
+    main.cherry_pick(inserted)  # what was dropped is not wanted
+    assert main.table("orders").get(10) == {"id": 10, "city": None, "amount": None}
+
+
 def test_a_revert_is_known_to_who_opens_the_database_anew(db: livingdb.Database) -> None:
     main = db.branch("main")
     main.revert(main.evolve(DropColumn("orders", "city")))
