@@ -77,6 +77,7 @@ class Erase(Step):
         every, erased = set(model.branches), model.erased
         if erased is None:
             return Outcome(moved=every)
+        model.has_erased = True
         after = written(model.branches[self.branch], [("delete", self.table, [self.key])])
         # What it is in step with may have it as one with rows of other tables, and loses those;
         # a column that was added may have values that were looked up in it.

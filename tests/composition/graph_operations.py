@@ -188,9 +188,8 @@ class Merge(Step):
             base, theirs = in_names_of(ours, base), in_names_of(ours, theirs)
         if shapes(ours) == shapes(base) == shapes(theirs):
             return _merged(base, ours, theirs, self.policy)
-        if ours == base and self.source not in model.group(self.into):
-            return theirs
-        return None
+        is_apart = self.source not in model.group(self.into)
+        return theirs if ours == base and is_apart and not model.has_erased else None
 
     def call(self, db: livingdb.Database) -> Any:
         return db.merge(self.source, into=self.into, on_conflict=self.policy)

@@ -319,6 +319,8 @@ class Model:
     """The snapshots whose rows retention took."""
     erased: Erased | None = None
     """The row that the last step erased."""
+    has_erased: bool = False
+    """Whether a row was erased: what is one row in one schema may be half a row in another."""
     parents: dict[str, tuple[str, ...]] = field(default_factory=dict)
     edges: dict[str, str] = field(default_factory=dict)
     syncs: dict[str, Sync] = field(default_factory=dict)

@@ -1471,7 +1471,8 @@ class BoundChanges:
         """The changes that are left to make, by number and in the names of today, on old rows.
 
         With what each is made of, and makes.  A half of a table may hold rows against its
-        condition: so it gets those that the new side has there, and later changes are held to them.
+        condition: so it gets those that the new side has there, and later changes are held to them;
+        unless one of those fills it with rows of others.
         """
         held = {table.id: table for table in new.values()}
         made: State = dict(old)
@@ -1482,7 +1483,9 @@ class BoundChanges:
             made = now.get(before, self.made_by(number))
             if isinstance(now, SplitTable):
                 rows = before[now.table].by_key()
-                halves = {name: made[name] for name in now.into if made[name].id in held}
+                filled = {later.fills for later in self.changes[number + 1 :]}
+                names = [name for name in now.into if name not in filled]
+                halves = {name: made[name] for name in names if made[name].id in held}
                 made = {**made, **{n: _placed(t, held[t.id], rows) for n, t in halves.items()}}
             yield number, now, before, made
 

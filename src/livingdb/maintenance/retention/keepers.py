@@ -22,6 +22,7 @@ from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.graph.edge_ends import source_ids
+from livingdb.graph.names import is_hidden
 from livingdb.maintenance.retention.history import History
 from livingdb.maintenance.retention.policy_lines import kept_by_policies
 
@@ -57,6 +58,23 @@ class Kept:
         while at is not None and at in self.reasons:
             found.append((at, self.reasons[at]))
             at = found[-1][1].through
+        return found
+
+    @cached_property
+    def beginnings(self) -> dict[int, int]:
+        """What the first snapshots of branches in another schema were made from, by number."""
+        branches = {branch.id: branch for branch in self.history.branches}
+        found = {}
+        for sync in self.history.syncs:
+            target = branches.get(sync.target)
+            if sync.kind != "schema_change" or target is None or target.origin_head is None:
+                continue
+            source = branches.get(sync.sources[0])
+            before = self.history.rows[target.origin_head].first
+            if source is not None and is_hidden(source.name):
+                before = source.origin_head  # beside the target: both have one parent
+            if before is not None:
+                found[target.origin_head] = before
         return found
 
     @cached_property
@@ -189,8 +207,13 @@ _PARTED = -1
 
 
 def _sources_of(kept: Kept, row: SnapshotRow) -> Keeps:
-    for source in _sources(kept.history, row) if row.kind in _CARRIED else ():
-        yield source, Reason("source", "a sync made another one from it", row.sequence)
+    """What a sync made it from: also a change of the schema, and the first of the new schema."""
+    reason = Reason("source", "a sync made another one from it", row.sequence)
+    if row.kind in (*_CARRIED, "schema_change"):
+        for source in _sources(kept.history, row):
+            yield source, reason
+    if row.sequence in kept.beginnings:
+        yield kept.beginnings[row.sequence], reason
 
 
 def _other_sides(kept: Kept, row: SnapshotRow) -> Keeps:

@@ -389,6 +389,8 @@ class Search:
         is_first = row.sequence == here.origin_head and sync.direction == "forward"
         move = None if is_first else graph.branches.last_move_to(here, row.sequence)
         entry = None if move is None else movement_at(graph, there, move.time)
+        if is_first and is_hidden(there.name) and there.origin_head is not None:
+            return graph.snapshots.at(there.origin_head)  # beside this one: both have one parent
         if entry is None and row.kind == "schema_change" and row.first is not None:
             return graph.snapshots.at(row.first)  # the one that the sync began with
         if entry is None:
