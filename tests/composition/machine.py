@@ -488,7 +488,7 @@ def identified(
 def _as_declared(table: Table, found: Table, likes: Sequence[Table]) -> Table:
     """A table in the types that were found, with those constraints of likely ones that were."""
     columns = tuple(
-        replace(column, type=one.type, nullable=column.nullable or one.nullable)
+        replace(column, type=one.type, nullable=_is_nullable(table, column, one))
         for column, one in zip(table.columns, found.columns, strict=True)
     )
     ids = {column.id for column in columns}
@@ -510,6 +510,12 @@ def _as_declared(table: Table, found: Table, likes: Sequence[Table]) -> Table:
             if name in uniques and uniques[name][1] in ids
         ),
     )
+
+
+def _is_nullable(table: Table, column: Column, found: Column) -> bool:
+    """Whether a column takes nulls; one that is part of the key since may take none any more."""
+    is_known = column.id in table.key or found.name not in table.key_names
+    return found.nullable or (column.nullable and is_known)
 
 
 def _is_like(one: Table, other: Table) -> bool:

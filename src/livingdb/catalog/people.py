@@ -153,10 +153,13 @@ class PeopleRows:
     # --- tokens ------------------------------------------------------------------------------
 
     def tokens(self, person: str) -> list[TokenRow]:
-        """The tokens of somebody, the newest first."""
-        statement = _tokens.every.where(_token.c.person == person)
-        rows = self._queries.all(statement.order_by(_token.c.made.desc(), _token.c.id))
-        return [TokenRow(*row) for row in _tokens.read_all(rows)]
+        """The tokens of somebody, the newest first.
+
+        All rows are compared with their digests: one that is not seen could not be revoked.
+        """
+        statement = _tokens.every.order_by(_token.c.made.desc(), _token.c.id)
+        rows = [TokenRow(*row) for row in _tokens.read_all(self._queries.all(statement))]
+        return [row for row in rows if row.person == person]
 
     def token(self, token: str) -> TokenRow | None:
         """The token of that id."""

@@ -19,7 +19,7 @@ from tests.clock import NOON, Clock, stopped
 
 import livingdb
 from livingdb import Database, Forgotten, InvalidData, Retention
-from livingdb.evolution import AddColumn, SplitTable
+from livingdb.evolution import AddColumn, CreateTable, SplitTable
 from livingdb.graph.storage.drain_journal import drain_journal
 from livingdb.maintenance.retention.collect import collect_garbage
 from livingdb.maintenance.retention.keepers import FOLLOWERS, KEEPERS
@@ -216,6 +216,36 @@ def test_a_view_keeps_what_it_was_made_from(db: Database, clock: Clock) -> None:
     assert source in check_cut(db, before)
     db.refresh("short")
     assert db.check(deep=True).problems == []
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["first", "schema change"])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        [AddColumn("t", "a", "int64", default=1)],
+        [AddColumn("t", "a", "int64", default=1), CreateTable("u", {"id": "int64"}, key="id")],
+    ],
+    ids=["one", "two"],
+)
+def test_what_stands_behind_a_clone_that_is_late(
+    db: Database, clock: Clock, transform: list[Any], is_first: bool
+) -> None:
+    """It is asked for through branches that have gone on since."""
+    main = db.branch("main")
+    main.clone("next", transform=transform, sync="forward", when="immediate")
+    if not is_first:
+        main.evolve(AddColumn("t", "b", "int64"))
+    db.branch("next").clone("late", sync="forward", when="deferred")
+    db.branch("late").derive("same", "SELECT id, v FROM t", key="id")
+    main.evolve(AddColumn("t", "c", "int64"))
+    for step in range(3):
+        clock.go_on(HOUR)
+        main.upsert("t", {"id": [7], "v": [f"later {step}"]})
+    before = {row["v"] for row in db.lineage("same", 7, base=True)["t"].to_pylist()}
+    collect(db, clock, NEWEST)
+    db.branch("late").derive("again", "SELECT id, v FROM t", key="id")
+    for view in ("same", "again"):
+        assert {row["v"] for row in db.lineage(view, 7, base=True)["t"].to_pylist()} == before
 
 
 def test_everything_that_names_a_snapshot_is_in_the_registry(db: Database, clock: Clock) -> None:
