@@ -488,7 +488,7 @@ def identified(
 def _as_declared(table: Table, found: Table, likes: Sequence[Table]) -> Table:
     """A table in the types that were found, with those constraints of likely ones that were."""
     columns = tuple(
-        replace(column, type=one.type, nullable=_is_nullable(table, column, one))
+        replace(column, type=one.type, nullable=one.nullable or _is_nullable(table, column, found))
         for column, one in zip(table.columns, found.columns, strict=True)
     )
     ids = {column.id for column in columns}
@@ -512,10 +512,10 @@ def _as_declared(table: Table, found: Table, likes: Sequence[Table]) -> Table:
     )
 
 
-def _is_nullable(table: Table, column: Column, found: Column) -> bool:
-    """Whether a column takes nulls; one that is part of the key since may take none any more."""
-    is_known = column.id in table.key or found.name not in table.key_names
-    return found.nullable or (column.nullable and is_known)
+def _is_nullable(table: Table, column: Column, found: Table) -> bool:
+    """Whether a column takes nulls, as a likely table says; what is a key since takes none."""
+    is_new_key = column.id not in table.key and column.name in found.key_names
+    return column.nullable and not is_new_key
 
 
 def _is_like(one: Table, other: Table) -> bool:
