@@ -31,3 +31,16 @@ def test_advice_is_told_applied_and_undone(tmp_path: Path, monkeypatch: pytest.M
     assert (undone["state"], undone["outcome"]) == ("undone", "by hand")
     assert tell("tune", "--undo", number, db=path).code == 4
     assert "nothing that was observed" in tell("tune", db=path).out
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("800000", 800_000), ("5GB", 5_000_000_000), ("2 KiB", 2048), ("2iB", None), ("none", "")],
+)
+def test_a_budget_has_units(tmp_path: Path, text: str, found: object) -> None:
+    path = tmp_path / "db"
+    made(path).close()
+    told = tell("-o", "json", "tune", "--budget", text, db=path)
+    assert told.code == (0 if found is not None else 5)
+    if told.code == 0:
+        assert told.json["bytes"] == (found or None)

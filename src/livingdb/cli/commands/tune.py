@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,7 +59,7 @@ def tune(
       livingdb tune --apply --seconds 30
       livingdb tune --undo 3
       livingdb tune --mode auto
-      livingdb tune --budget 50000000000
+      livingdb tune --budget 50GB
     """
     settings = Settings.of(context)
     output = settings.output()
@@ -82,9 +83,13 @@ def _bytes(text: str) -> int | None:
 
     if text == "none":
         return None
-    if not text.isdecimal():
-        raise InvalidData(f"--budget {text}: a number of bytes, or none")
-    return int(text)
+    found = re.fullmatch(r"([0-9]+) ?([kKMGT]?)(i?)B?", text)
+    if found is None or (found[3] and not found[2]):
+        raise InvalidData(
+            f"--budget {text}: a number of bytes, as 800000000, 800MB or 5GiB; or none"
+        )
+    unit = 1024 if found[3] else 1000
+    return int(found[1]) * int(unit ** " KMGT".index(found[2].upper() or " "))
 
 
 def _write(output: Output, advice: list[Advice]) -> None:
