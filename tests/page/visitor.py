@@ -51,6 +51,7 @@ class Visitor:
     def go(self, place: str) -> None:
         """Another view."""
         self.run("location.hash = arguments[0]", place)
+        self.browser.settle()  # so that it is the new one which is no longer waited for
         self.until(lambda: not self.run("return document.querySelector('.waiting') !== null"))
 
     def run(self, script: str, *given: object) -> Any:

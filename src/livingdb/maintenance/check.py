@@ -16,6 +16,7 @@ from sqlalchemy import Table, func, select
 from livingdb.catalog import schema
 from livingdb.catalog.sealed_rows import SealedRows, sealed_tables
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.catalog.sql.sqlite import file_problems
 from livingdb.catalog.versions import RunRow, VersionRow
 from livingdb.chunks.address import Address, short
 from livingdb.chunks.chunk import RECORD, Chunk
@@ -161,6 +162,7 @@ class Check:
         """Look, and tell."""
         self.store.take_missed()
         parts = (
+            self._check_file,
             self._check_rows,
             self.store.refresh,
             self._check_packs,
@@ -196,6 +198,12 @@ class Check:
         self.report.problems.append(Problem(where, what))
 
     # --- rows of the catalog -----------------------------------------------------------------
+
+    def _check_file(self) -> None:
+        """Rows are found by indexes, which have no digests of ours."""
+        with self.graph.catalog.queries.connection() as connection:
+            for what in file_problems(connection):
+                self._report("catalog.db", what)
 
     def _check_rows(self) -> None:
         """Every row is as it was written."""

@@ -17,7 +17,7 @@ from livingdb.catalog import schema
 from livingdb.catalog.branch_log import is_movement, lines
 from livingdb.catalog.migrations import DATABASE
 from livingdb.catalog.sealed_rows import SealedRows, sealed_tables
-from livingdb.catalog.sql.sqlite import any_text, writing_engine
+from livingdb.catalog.sql.sqlite import any_text, file_problems, writing_engine
 from livingdb.errors import InvalidData
 
 __all__ = ["Mended", "all_rows", "mend_rows"]
@@ -49,13 +49,25 @@ def all_rows_on(connection: Connection, rows: SealedRows) -> list[Sequence[Any]]
 def mend_rows(engine: Engine, copy: Engine) -> list[Mended]:
     """Mend the rows of a catalog that a copy's knows; `InvalidData` if it is no copy."""
     _check_same_database(engine, copy)
-    mended: list[Mended] = []
+    mended = _mend_indexes(engine)
     for rows in sealed_tables(schema.metadata.sorted_tables):
         damaged = [row for row in all_rows(engine, rows) if not rows.is_sound(row)]
         if damaged:
             known = [row for row in all_rows(copy, rows) if rows.is_sound(row)]
             mended += _mend(engine, rows, damaged, known)
     return mended
+
+
+def _mend_indexes(engine: Engine) -> list[Mended]:
+    """Make SQLite's indexes anew, if they do not have what their tables have."""
+    with writing_engine(engine).begin() as connection:
+        before = file_problems(connection)
+        if not any("index" in line for line in before):
+            return []
+        connection.exec_driver_sql("REINDEX")
+        left = set(file_problems(connection))
+    gone = [line for line in before if line not in left]
+    return [Mended("catalog.db", f"its indexes were made anew: {line}") for line in gone]
 
 
 def _check_same_database(engine: Engine, copy: Engine) -> None:

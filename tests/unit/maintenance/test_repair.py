@@ -105,6 +105,32 @@ def test_a_branch_that_moved_on_since_the_copy_was_made(whole: Path, path: Path)
         assert contents(path) == expected
 
 
+def test_an_index_that_does_not_find_a_row(whole: Path, path: Path) -> None:
+    """The rows are sound, and one of them is not found by what it is looked up by."""
+    connection = sqlite3.connect(path / "catalog.db", isolation_level=None)
+    (tag,) = connection.execute("SELECT name FROM tag").fetchone()
+    index = connection.execute(
+        "SELECT name, rootpage FROM sqlite_master WHERE tbl_name = 'tag' AND type = 'index'"
+    ).fetchone()
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    connection.close()
+    file = path / "catalog.db"
+    data = bytearray(file.read_bytes())
+    start = (index[1] - 1) * size
+    at = data.index(tag.encode(), start, start + size)
+    data[at] ^= 1
+    file.write_bytes(data)
+    with livingdb.open(path, engine="embedded") as db:
+        told = db.check()
+        assert told.problems[0].where == "catalog.db"
+        assert "index" in told.problems[0].what
+        mended = db.check(repair_from=whole)
+        assert mended.ok
+        assert "its indexes were made anew" in str(mended)
+        assert db.at(tag).id == db.at("main").id
+
+
 def test_what_the_copy_does_not_have_is_told(whole: Path, path: Path) -> None:
     with livingdb.open(path, engine="embedded") as db:
         db.tag("later", "main~1")

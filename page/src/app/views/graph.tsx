@@ -91,6 +91,7 @@ export function GraphView({ route }: { route: Route }): JSX.Element {
         <div class="stage">
           <canvas id="canvas" tabIndex={0} role="application" aria-label="Snapshot graph. Arrow keys go from snapshot to snapshot, plus and minus zoom, Enter shows details, slash searches." />
           <p id="empty" hidden>No snapshots to show.</p>
+          {!data && !found.error && <Nothing><p class="waiting" role="status">Loading…</p></Nothing>}
           {data && count === 0 && <Nothing><p>There is nothing that you may read. Ask who owns the database for a role.</p></Nothing>}
           {data && count === 1 && <Nothing><p>Nothing was committed yet. <a href={to("sql")}>Create a table</a> to begin.</p></Nothing>}
           <p id="hint" aria-hidden="true">drag to move · wheel to zoom · click to open</p>

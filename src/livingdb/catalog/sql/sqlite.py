@@ -31,6 +31,7 @@ __all__ = [
     "BEGIN_OPTION",
     "BUSY_TIMEOUT_SECONDS",
     "any_text",
+    "file_problems",
     "locked_for_writing",
     "reading_engine",
     "sqlite_engine",
@@ -67,6 +68,7 @@ _FAILURES: dict[int, type[LivingDBError]] = {
 }
 
 _PRIMARY_CODE = 0xFF
+_MOST_PROBLEMS = 20
 
 _REFUSAL_OPTION = "livingdb_refusal"
 _CONDITION_OPTION = "livingdb_condition"
@@ -91,6 +93,7 @@ _UNKNOWN_NAME = ("no such column: ", "no such table: ")
 """Every statement is our own: a name that is not there was lost from the file."""
 
 _NO_TEXT = "Could not decode to UTF-8 column"
+_NO_SCHEMA = "the catalog is damaged: the schema in it is no text"
 
 
 class _OneDialect(SQLiteDialect_pysqlite):
@@ -130,11 +133,12 @@ def sqlite_engine(path: str | Path, *, timeout_seconds: float = BUSY_TIMEOUT_SEC
 
     def configure(connection: sqlite3.Connection, _entry: ConnectionPoolEntry) -> None:
         connection.isolation_level = None
-        if connection.execute("PRAGMA page_count").fetchone() == (0,):
-            connection.executescript(_BEFORE_THE_FIRST_TABLE)
-        _use_write_ahead_log(connection, timeout_seconds)
-        for pragma in _PRAGMAS:
-            connection.execute(pragma)
+        with _schema_that_is_no_text():
+            if connection.execute("PRAGMA page_count").fetchone() == (0,):
+                connection.executescript(_BEFORE_THE_FIRST_TABLE)
+            _use_write_ahead_log(connection, timeout_seconds)
+            for pragma in _PRAGMAS:
+                connection.execute(pragma)
 
     event.listen(engine, "connect", configure)
     event.listen(engine, "begin", _begin)
@@ -155,8 +159,9 @@ def sqlite_reading_engine(path: str | Path, refusal: Refusal, *, fixed: bool = F
             name, uri=True, timeout=BUSY_TIMEOUT_SECONDS, check_same_thread=False
         )
         found.isolation_level = None
-        for pragma in ("PRAGMA query_only=ON", "PRAGMA trusted_schema=OFF"):
-            found.execute(pragma)
+        with _schema_that_is_no_text():
+            for pragma in ("PRAGMA query_only=ON", "PRAGMA trusted_schema=OFF"):
+                found.execute(pragma)
         return found
 
     engine = create_engine(
@@ -234,6 +239,15 @@ def _check_condition(connection: Connection) -> None:
         )
 
 
+@contextmanager
+def _schema_that_is_no_text() -> Iterator[None]:
+    """`Corruption` where SQLite's words about a damaged schema cannot be read, either."""
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise Corruption(_NO_SCHEMA) from None
+
+
 def _use_write_ahead_log(connection: sqlite3.Connection, timeout_seconds: float) -> None:
     # The mode is a property of the file.  SQLite does not wait for locks while changing it,
     # so processes that make the same file at the same time have to try again.
@@ -266,6 +280,15 @@ def any_text(connection: Connection) -> Iterator[None]:
         raw.text_factory = str
 
 
+def file_problems(connection: Connection) -> list[str]:
+    """What SQLite finds wrong with its own pages and indexes; of another database nothing."""
+    if connection.dialect.name != "sqlite":
+        return []
+    with any_text(connection):
+        found = connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST_PROBLEMS})")
+        return [line for (line,) in found if line != "ok"]
+
+
 def _translate_error(context: ExceptionContext) -> BaseException | None:
     place = context.connection or context.engine
     return sqlite_failure(context.original_exception, place)
@@ -276,6 +299,8 @@ def sqlite_failure(
 ) -> LivingDBError | None:
     """LivingDB's error for one of the driver, met at a place; None if it has no word for it."""
     code = getattr(error, "sqlite_errorcode", None)
+    if isinstance(error, UnicodeDecodeError):
+        return Corruption(_NO_SCHEMA)
     if code is None:
         is_damaged = isinstance(error, sqlite3.Error) and str(error).startswith(_NO_TEXT)
         what = "the catalog is damaged: a text in it is none; `check` names the row"
