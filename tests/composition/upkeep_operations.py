@@ -233,6 +233,11 @@ _WORK: dict[str, dict[str, dict[str, float]]] = {
     "scans": {"read": {"whole": 1e6}, "rows": {"whole": 1e7}},
     "ranges": {"read": {"range": 1e6, "get": 1e6}, "rows": {"range": 2e6}},
     "writes": {"write": {"commits": 1e5, "rows": 1e7}, "tail": {"3": 1e5}, "read": {"whole": 1e5}},
+    "filters": {
+        "read": {"filter": 1e5},
+        "rows": {"filter": 1e6},
+        "microseconds": {"filter": 1e10},
+    },
     "computed": {"evaluate": {"times": 1e4, "microseconds": 1e9}},
     "budget": {},
 }
@@ -259,12 +264,15 @@ class Tune(Step):
         return DONE if self.table in model.branches.get(self.branch, {}) else SKIPPED
 
     def call(self, db: livingdb.Database) -> Any:
-        graph, of = db._graph, db.branch(self.branch).table(self.table).definition.id
+        definition = db.branch(self.branch).table(self.table).definition
+        graph, of, work = db._graph, definition.id, _WORK[self.work]
+        if self.work == "filters":
+            work = {**work, "filtered": {c.id: 1e5 for c in definition.schema.visible_columns}}
         with graph.catalog.write() as connection:
             graph.catalog.set_meta(connection, MODEL, MACHINE.to_text())
             graph.catalog.observations.clear(connection)
             if of is not None:
-                graph.catalog.observations.add(connection, now(), {of: _WORK[self.work]})
+                graph.catalog.observations.add(connection, now(), {of: work})
         db.budget(bytes=1 if self.work == "budget" else None)
         return db.tune(apply=True, seconds=0.5)
 

@@ -14,6 +14,7 @@ import livingdb
 from livingdb import Database, Layout
 from livingdb.evolution import AddColumn
 from livingdb.graph.storage.drain_journal import drain_journal
+from livingdb.maintenance.tuning.actions.make_index import MakeIndex
 from livingdb.maintenance.tuning.actions.relayout import Relayout
 from livingdb.maintenance.tuning.advisors.candidate import Candidate
 from livingdb.maintenance.tuning.gain import Gain, Price
@@ -269,6 +270,25 @@ def advised(path: Path) -> None:
         save_records(db._graph, [new_record(advice, None, True, 1)])
 
 
+def advised_index(path: Path) -> None:
+    """An advice to find orders by their cities."""
+    shop(path)
+    with livingdb.open(path) as db:
+        definition = db.branch("main").table("orders").definition
+        assert definition.id is not None
+        city = definition.schema.column("city").id
+        action = MakeIndex(definition.id, "tuned_orders_city", (city,), "orders by city")
+        advice = Candidate(action, "many look for it", Gain(1.0, 0.5), Price(), "nobody")
+        save_records(db._graph, [new_record(advice, None, True, 1)])
+
+
+def applied_index(path: Path) -> None:
+    """It was followed."""
+    advised_index(path)
+    with livingdb.open(path) as db:
+        db.advice(1).apply()
+
+
 def left(path: Path) -> None:
     """A pack, a journal, and a branch that was dropped."""
     shop(path)
@@ -332,5 +352,11 @@ SCENARIOS = {
     "index": Scenario(packed, opened(index), changes_rows=False),
     "relayout": Scenario(packed, opened(lay_out_anew), changes_rows=False),
     "tune": Scenario(advised, opened(lambda db: db.advice(1).apply()), changes_rows=False),
+    "tune an index": Scenario(
+        advised_index, opened(lambda db: db.advice(1).apply()), changes_rows=False
+    ),
+    "undo tuning": Scenario(
+        applied_index, opened(lambda db: db.advice(1).undo()), changes_rows=False
+    ),
     "create": Scenario(lambda path: None, create),
 }
