@@ -26,10 +26,16 @@ LISTS = pa.schema({"id": pa.int64(), "items": pa.list_(pa.int64())})
 
 
 def history_of(path: Path) -> list[Transaction]:
-    """What a writer wrote down; what it does not say the end of, nobody knows."""
+    """What a writer wrote down; what it does not say the end of, nobody knows.
+
+    A line that was cut short is of a transaction which was not committed: that is begun after it.
+    """
     found: list[Transaction] = []
     is_open = False
     for line in path.read_text().splitlines():
+        if not line.endswith("}"):
+            is_open = False
+            continue
         told = json.loads(line)
         if "steps" in told:
             steps = [
@@ -58,6 +64,9 @@ class Writers:
     def _start(self, me: int) -> nursery.Child:
         url, count, seed, isolation = self.order
         self.began[me] = self._ended(me)
+        if self.histories[me].read_text()[-1:] not in ("", "\n"):
+            with self.histories[me].open("a") as history:
+                history.write("\n")  # the one that was killed did not come to the end of its line
         given = (url, str(me), str(count), str(seed), isolation, str(self.histories[me]))
         return nursery.start("tests.crash.list_append", *given)
 
