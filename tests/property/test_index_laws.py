@@ -208,7 +208,9 @@ class History:
 
     def condition(self, whole: pa.Table, name: str) -> str:
         field = whole.schema.field(name)
-        known = [v for v in whole[name].to_pylist() if v is not None] or [0]
+        known = [v for v in whole[name].to_pylist() if v is not None]
+        if not known:
+            return ""  # nothing of that type to compare with
         one, other = (literal(self.chance.choice(known), field.type) for _ in "ab")
         forms = (f"{name} = {one}", f"{name} >= {one}", f"{name} < {one}", f"{name} > {one}")
         more = (f"{name} IN ({one}, {other})", f"{name} BETWEEN {one} AND {other}")
