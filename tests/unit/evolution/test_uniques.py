@@ -360,6 +360,22 @@ def test_a_row_that_gives_up_its_value_lets_the_next_be_seen(db: Database, main:
     assert db.check(deep=True).ok
 
 
+def test_a_value_that_goes_to_a_smaller_key_shows_nobody_who_waits(
+    db: Database, main: Branch
+) -> None:
+    main.evolve(AddUnique("people", "email", on_violation="quarantine"), keep="v1", sync="both")
+    old = db.branch("v1")
+    old.insert("people", [person(6, "c@x"), person(9, "c@x")])
+    main.upsert("people", [person(5, "c@x"), person(6, "d@x")])
+    assert emails(main) == {1: "a@x", 2: "b@x", 3: None, 4: None, 5: "c@x", 6: "d@x"}
+    assert emails(old) == emails(main) | {9: "c@x"}
+    with pytest.raises(DuplicateValue):  # 9 would be seen in its place
+        main.upsert("people", [person(5, "e@x"), person(10, "c@x")])
+    main.upsert("people", [person(5, "e@x")])
+    assert emails(main) == emails(old)
+    assert db.check(deep=True).ok
+
+
 def test_a_dropped_constraint_with_quarantine_hides_rows_from_the_old_side(
     db: Database, main: Branch
 ) -> None:

@@ -192,14 +192,18 @@ class UniqueQuarantineLens(RowLens):
         return self._settle_strict(deltas, old) if self.strict == "new" else deltas
 
     def _settle_strict(self, deltas: TableImages, loose: Side) -> TableImages:
-        """A row that gives up its value lets the next one be seen that has it."""
+        """A row that gives up its value lets the next one be seen that has it.
+
+        Unless the same change gives the value to a row with a smaller key.
+        """
         delta = images_of(deltas, self.table, self._schema)
         left = self._left_values(delta)
         if not left.num_rows:
             return deltas
         waiting = self._waiting_rows(self._rows_with(loose, left), delta)
-        shown = waiting.filter(pa.array(~self._hidden(waiting)))
-        shown = anti_join(self._schema, shown, delta.after)
+        written = anti_join(self._schema, delta.after, waiting)
+        hidden = self._hidden(pa.concat_tables([waiting, written]))[: waiting.num_rows]
+        shown = anti_join(self._schema, waiting.filter(pa.array(~hidden)), delta.after)
         if not shown.num_rows:
             return deltas
         return {
