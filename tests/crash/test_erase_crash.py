@@ -21,7 +21,7 @@ import livingdb
 from livingdb import Database
 
 CANARY, KEY = "zebra-canary", 7
-KILLS = 150
+KILLS = 80
 
 Rows = dict[tuple[str, str], list[dict[str, Any]]]
 

@@ -41,7 +41,7 @@ PLACES = Normalize("orders", ["city"], "places")
 MASK = MaskColumn("orders", "city", key="a key that the victim has, too")
 IDS = MaskColumn("blobs", "id", key="another key that it has")
 VARIABLE = "LIVINGDB_CRASH_MASK_KEY"
-KILLS = 30
+KILLS = 20
 ONE_EACH = AddUnique("orders", ["city", "amount"])
 CODE = AddColumn("orders", "code", "string", default="-")
 LIST: list[SchemaChange] = [VAT, RenameColumn("orders", "amount", "total"), PLACES]

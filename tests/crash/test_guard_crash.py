@@ -27,7 +27,7 @@ from livingdb.guard.conditions.kinds.volume import max_changed
 ROWS = [{"id": n, "city": "Oslo", "amount": n} for n in range(10)]
 MANY = {"id": [1, 2, 3], "city": ["Rome"] * 3}
 QUERY = "SELECT id, city FROM orders"
-KILLS = 60
+KILLS = 30
 
 
 def guarded(path: Path) -> None:

@@ -30,7 +30,7 @@ import livingdb
 from livingdb import AlreadyExists, Database, Forgotten, NotFound
 
 DAY_SECONDS = 86_400
-SAMPLE, KILLS = 1, 60
+SAMPLE, KILLS = 1, 30
 EXISTING = [name for name in SCENARIOS if name != "create"]
 PEOPLE = [name for name in EXISTING if SCENARIOS[name].check is check_trail]
 SAMPLED = [name for name in EXISTING if name not in ("tag and commit", "upkeep", "merge")]

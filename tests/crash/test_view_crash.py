@@ -161,7 +161,7 @@ VIEWS: dict[str, Scenario] = {
     "propagate a chain": Scenario(chained, opened(lambda db: db.propagate())),
 }
 SEVERAL = ("propagate", "propagate a chain")
-KILLS = 40
+KILLS = 20
 """Those of several transactions."""
 
 

@@ -766,4 +766,4 @@ def test_a_database_does_what_its_model_does() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_a_database_does_what_its_model_does_for_long() -> None:
-    _run(tries(200), 50)
+    _run(tries(80), 50)
