@@ -421,6 +421,16 @@ def test_bytes_of_the_catalog(shop: Shop) -> None:
         shop.look(f"bit {bit} of the catalog")
 
 
+def test_a_schema_of_the_catalog_that_is_no_text(shop: Shop) -> None:
+    """SQLite's own words about it have the damaged name in them, which is none."""
+    file = shop.path / "catalog.db"
+    whole = file.read_bytes()
+    place = whole.index(b"indexrun_by_sync") + len(b"index")
+    put(file, whole[:place] + b"\xff" + whole[place + 1 :])
+    with pytest.raises(Corruption):
+        livingdb.open(shop.path)
+
+
 def test_reads_name_the_damage(shop: Shop) -> None:
     """The error says which pack, and what to do."""
     (pack,) = shop.packs

@@ -201,11 +201,12 @@ def _small_versions(
         raise _conflict(name, "it has another key since")
     later = {column.id: column for column in target.schema.columns}
     for column in definition.schema.columns:
-        now = later.get(ids.get(column.id, column.id))
+        own = ids.get(column.id, column.id)
+        now = later.get(own)
         if now is not None and now.type != column.type:
             raise _conflict(name, f"the column {now.name!r} has another type since")
         is_lost = now is None and _sets(definition.schema, images, column)
-        if is_lost and column.id not in kin.known():
+        if is_lost and own not in kin.known():
             why = f"the branch never had the column {column.name!r}; pick what added it first"
             raise _conflict(name, why)
     found = []
@@ -233,7 +234,7 @@ def _sets(schema: TableSchema, images: RowImages, column: Column) -> bool:
 def columns_known(pipeline: Pipeline, other: SnapshotRow, ours: SnapshotRow) -> set[str]:
     """The ids of the columns that a branch has or had since it parted from a snapshot."""
     graph = pipeline.graph
-    fork = fork_of(graph, other, ours)
+    fork = settled_fork(graph, pipeline.lifter, other, ours)
     if fork is None:
         return set()
     past = (one.before for one in schema_history(graph, pipeline.lifter, fork, ours))

@@ -67,10 +67,11 @@ def _check_followed(graph: Graph, branch: BranchRow, found: Sequence[LocatedRow]
     So on a branch that took them over from one that a sync writes: its history is theirs, and what
     it was made of would still be there.
     """
+    there = {item.name for item in found}
     for item in found:
         other = graph.branches.find(item.name) if item.kind in ("branch", "view") else None
         if other is not None and not is_hidden(other.name):
-            _check_sources(graph, branch, other, item.known.table, {each.name for each in found})
+            _check_sources(graph, branch, other, item.known.table, there)
 
 
 def _check_sources(
