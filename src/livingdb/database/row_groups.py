@@ -1,11 +1,13 @@
 """Rows written to a Parquet file, in groups, with dictionaries for what repeats only.
 
 A dictionary of values that hardly repeat is made, grows too large and is given up: that is a third
-of the work of writing such a column, and the file is larger by what was made until then.
+of the work of writing such a column, and the file is larger by what was made until then.  A group
+is written by a thread of its own while the rows of the next one are read.
 """
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,15 +15,15 @@ import pyarrow as pa
 
 __all__ = ["RowGroups"]
 
-_GROUP_ROWS = 1 << 20
-_GROUP_BYTES = 256 << 20
+_GROUP_ROWS = 1 << 18
+_GROUP_BYTES = 128 << 20
 _SAMPLE_PARTS = 16
 _SAMPLE_ROWS = 1024
 _MOST_DISTINCT = 0.9
 
 
 class RowGroups:
-    """Writes rows in groups as large as pyarrow's own: a group costs something by itself.
+    """Writes rows in groups, one while the next is read: of two at a time the rows are held.
 
     Used in a `with` block; what is left is written at its end.
     """
@@ -29,38 +31,55 @@ class RowGroups:
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path = path
         self._schema = schema
+        self._thread = ThreadPoolExecutor(1, "livingdb-parquet")
+        self._writing: Future[None] | None = None
         self._parquet: Any = None
         self._held: list[pa.RecordBatch] = []
         self._rows, self._bytes = 0, 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take rows; write those there are if they are enough."""
+        """Take rows; let those there are be written if they are enough."""
         self._held.append(batch)
         self._rows += len(batch)
         self._bytes += batch.nbytes
         if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
-            self._write()
+            self._wait()
+            self._writing = self._thread.submit(self._write, self._take())
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, error: object, *_: object) -> None:
-        if error is None and (self._held or self._parquet is None):
-            self._write()
-        if self._parquet is not None:
-            self._parquet.close()
+        try:
+            with self._thread:
+                if error is None:
+                    self._wait()
+            if error is None and (self._held or self._parquet is None):
+                self._write(self._take())
+        finally:
+            if self._parquet is not None:
+                self._parquet.close()
 
-    def _write(self) -> None:
+    def _wait(self) -> None:
+        """Until the group before is written; what went wrong with it is raised here."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+    def _take(self) -> pa.Table:
+        rows = pa.Table.from_batches(self._held, self._schema)
+        self._held, self._rows, self._bytes = [], 0, 0
+        return rows
+
+    def _write(self, rows: pa.Table) -> None:
         import pyarrow.parquet as pq
 
-        rows = pa.Table.from_batches(self._held, self._schema)
         if self._parquet is None:
             self._parquet = pq.ParquetWriter(
                 self._path, self._schema, compression="zstd", use_dictionary=_repeating(rows)
             )
-        if self._held:
-            self._parquet.write_table(rows, row_group_size=self._rows)
-        self._held, self._rows, self._bytes = [], 0, 0
+        if len(rows):
+            self._parquet.write_table(rows, row_group_size=len(rows))
 
 
 def _repeating(rows: pa.Table) -> list[str] | bool:

@@ -61,3 +61,28 @@ def test_who_fails_writes_no_end(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="on the way"):
         fail()
     assert not (tmp_path / "a.parquet").exists()
+
+
+def test_groups_follow_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("livingdb.database.row_groups._GROUP_ROWS", 3000)
+    rows = pa.table({"id": range(ROWS), "city": [f"city {n % 10}" for n in range(ROWS)]})
+    file = written(tmp_path / "a.parquet", rows)
+    groups = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
+    assert groups == [3000] * 6 + [2000]
+    assert file.read() == rows
+
+
+def test_what_goes_wrong_with_a_group_is_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("livingdb.database.row_groups._GROUP_ROWS", 10)
+    batch = pa.record_batch({"a": range(10)})
+
+    def write(times: int) -> None:
+        with RowGroups(tmp_path / "nowhere" / "a.parquet", batch.schema) as groups:
+            for _ in range(times):
+                groups.add(batch)
+
+    for times in (1, 2, 3):
+        with pytest.raises(OSError, match="nowhere"):
+            write(times)
