@@ -392,6 +392,15 @@ class _Replay(Step):
             return Outcome(moved={self.branch}, like={self.branch: self._shapes(model)})
         return Outcome({self.branch: after})
 
+    def _bring_tables(self, model: Model) -> None:
+        """A table that is there now is the branch's own, as one that a transaction makes."""
+        places = self._places(model)
+        assert places is not None
+        was, now = ({table.id for table in place.values()} for place in places)
+        if now - was:
+            for sync in (s for s in model.lenses(self.branch) if s.direction != "forward"):
+                sync.drifted = True
+
     def _shapes(self, model: Model) -> State:
         """The tables as they will look: where the step changes what they are, as after it."""
         places = self._places(model)
@@ -496,13 +505,7 @@ class Revert(_Replay):
         return db.branch(self.branch).revert(f"{self.of}~{self.steps}")
 
     def apply(self, model: Model) -> Outcome:
-        """A table that is back is the branch's own, as one that a transaction makes."""
-        places = self._places(model)
-        assert places is not None
-        was, now = ({table.id for table in place.values()} for place in places)
-        if now - was:
-            for sync in (s for s in model.lenses(self.branch) if s.direction != "forward"):
-                sync.drifted = True
+        self._bring_tables(model)
         return super().apply(model)
 
 
@@ -529,6 +532,10 @@ class CherryPick(_Replay):
         snapshot = self._snapshot(model)
         assert snapshot is not None
         return model.history[model.parents[snapshot][0]], model.history[snapshot]
+
+    def apply(self, model: Model) -> Outcome:
+        self._bring_tables(model)
+        return super().apply(model)
 
     def _after(self, model: Model) -> State | Conflict | None:
         """A schema change that the branch has made is not made again, also if it was reverted."""
