@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.composition.erase_operations import Erase
 from tests.composition.graph_operations import (
     CherryPick,
     Clone,
@@ -33,7 +34,7 @@ from tests.composition.pieces import (
     VIEW,
 )
 from tests.composition.queries import Query
-from tests.composition.row_operations import SqlUpdate, Write
+from tests.composition.row_operations import SqlInsert, SqlUpdate, Write
 from tests.composition.schema_model import (
     AddColumn,
     AddConstraint,
@@ -47,6 +48,7 @@ from tests.composition.schema_model import (
     HideTwins,
     JoinTables,
     MaskColumn,
+    MaskKey,
     Normalize,
     RenameColumn,
     RenameTable,
@@ -58,7 +60,7 @@ from tests.composition.schema_model import (
     SplitTable,
 )
 from tests.composition.schema_operations import Evolve, TransformClone
-from tests.composition.upkeep_operations import Compact, Inspect, Reopen
+from tests.composition.upkeep_operations import BackUp, Compact, Inspect, Reopen, Upkeep
 from tests.composition.view_operations import (
     Approve,
     Derive,
@@ -580,6 +582,27 @@ MENDED = {
             Write("main", (("insert", "orders", ((("city", None), ("id", 7)),)),)),
             Merge("new", "main", "theirs"),
             Write("main", (("update", "items", ((("id", 3), ("order_id", 4)),)),)),
+        ]
+    ),
+    "equal_redactions_in_two_backups": Program(
+        [
+            Upkeep(),
+            Erase("main", "items", (2,)),
+            Revert("main", "main", 0),
+            BackUp(),
+            Erase("main", "items", (3,)),
+            BackUp(),
+        ]
+    ),
+    "erase_what_a_detached_clone_refers_to": Program(
+        [
+            TransformClone("main", "m", (MaskKey("items", "id"),), "deferred"),
+            TransformClone(
+                "m", "n", (NormalizeBy("returns", "city", "orders", "amount"),), "deferred"
+            ),
+            Detach("n"),
+            Erase("n", "orders", (2,)),
+            SqlInsert("n", "items", (("id", 11), ("size", None))),
         ]
     ),
     "compact_after_redefine": Program(

@@ -2,8 +2,9 @@
 
 Rows leave with their digests and come back with them, so that what was damaged on the way is
 found as anywhere else.  A row is told from others by its *mark*: its digest, or the address of a
-chunk of the journal, or the digest of a redaction, which lies under the address of what it took the
-place of.  What only the running processes know of is left out: who reads, and files that are to go.
+chunk of the journal, to which a redaction adds its digest, since it lies under the address of what
+it took the place of.  What only the running processes know of is left out: who reads, and files
+that are to go.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def mark_of(table: Table, row: Row) -> bytes:
     if DIGEST in table.c:
         return bytes(row[-1])
     address, data = row
-    return bytes(stored_redaction(data) or address)
+    return bytes(address) + bytes(stored_redaction(data) or b"")
 
 
 def rows_of(

@@ -6,7 +6,7 @@ schema changes, to views and clones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,11 +17,13 @@ from livingdb.catalog import schema as tables
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.chunks.address import Address
+from livingdb.commit.proposal import Proposal
 from livingdb.commit.sync_order import rank_syncs
 from livingdb.database.derive import derived_sync
 from livingdb.database.erasable import check_erasable
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import InvalidData, LivingDBError, ReadOnlyBranch, RuleViolation
+from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.graph.table_ids import table_id
@@ -35,10 +37,12 @@ from livingdb.maintenance.erasure.recompute_views import (
 )
 from livingdb.maintenance.erasure.report import ErasureReport, OutsideCopy
 from livingdb.tables import ingest
+from livingdb.tables.rows import RowSet
 from livingdb.tracing.whereabouts.located_row import HistoryLines, LocatedRow
 from livingdb.tracing.whereabouts.search import every_located_row
 
 if TYPE_CHECKING:
+    from livingdb.commit.transaction import BranchTransaction
     from livingdb.database.database import Database
 
 __all__ = ["erase"]
@@ -47,6 +51,8 @@ _AGGREGATES = ("keep", "recompute")
 _REFERRED = "they refer to rows that others may refer to, too"
 _APART = "rows of it that were taken apart from them stay"
 _UNKNOWN = "versions of it cannot be computed anew"
+_WRITTEN = ("branch", "clone", "masked clone")
+"""Where somebody may delete rows; a clone that was detached is a branch like any other."""
 _DERIVED = ("view", "clone", "masked clone", "model", "function")
 
 
@@ -184,30 +190,52 @@ class _Erasing:
     # --- heads -------------------------------------------------------------------------------
 
     def _delete_at_heads(self, found: Iterable[LocatedRow]) -> None:
-        """Delete the rows wherever they are and can be written; syncs carry that on."""
-        there: dict[tuple[str, str], list[dict[str, object]]] = {}
-        for item in found:
-            if item.kind == "branch" and _is_own(item) and item.key is not None:
-                there.setdefault((item.name, item.known.table), []).append(dict(item.key))
-        for (name, table), keys in there.items():
-            self._delete(name, table, keys)
+        """Delete the rows wherever they are and can be written; syncs carry that on.
 
-    def _delete(self, name: str, table: str, keys: list[dict[str, object]]) -> None:
+        Whatever refuses it on one branch does so before anything is deleted on another.
+        """
+        there: dict[str, dict[str, list[dict[str, object]]]] = {}
+        for item in found:
+            if item.kind in _WRITTEN and _is_own(item) and item.key is not None:
+                keys = there.setdefault(item.name, {}).setdefault(item.known.table, [])
+                if item.key not in keys:
+                    keys.append(dict(item.key))
+        for is_rehearsal in (True, False):
+            for name, rows in there.items():
+                with suppress(ReadOnlyBranch):  # its rows go where those do that it follows
+                    self._delete(name, rows, is_rehearsal)
+
+    def _delete(
+        self, name: str, rows: Mapping[str, list[dict[str, object]]], is_rehearsal: bool
+    ) -> None:
+        """Delete rows of the tables of a branch, or find out whether that can be done."""
         graph = self._graph
         row = graph.branches.find(name)
-        version = None if row is None else graph.find_version(graph.snapshots.at(row.head), table)
-        if version is None or is_hidden(name):
+        if row is None or is_hidden(name):
             return
-        rows = graph.versions.rows(version)
-        changes = ingest.deletes(rows.schema, rows.forest.shape, keys)
-        present = rows.contains(changes.keys)
-        if not present.any():
-            return
-        names = list(rows.schema.key)
-        held = [column for column in changes.columns[: len(names)] if column is not None]
-        given = pa.table(held, names).filter(pa.array(present))
-        with suppress(ReadOnlyBranch):  # its rows go where those do that it follows
-            self._database.branch(name).delete(table, given, message=f"erase: {self._reason}")
+        head = graph.snapshots.at(row.head)
+        transaction = self._database.branch(name).transaction(f"erase: {self._reason}")
+        for table, keys in rows.items():
+            version = graph.find_version(head, table)
+            if version is not None:
+                given = _present_keys(graph.versions.rows(version), keys)
+                if len(given):
+                    transaction.delete(table, given)
+        if transaction.work.is_empty:
+            transaction.rollback()
+        elif is_rehearsal:
+            self._rehearse(transaction.work)
+            transaction.rollback()
+        else:
+            transaction.commit()
+
+    def _rehearse(self, work: BranchTransaction) -> None:
+        """Whatever would refuse a transaction does so; nothing is stored."""
+        with self._graph.stage() as staging:
+            made = work.make_tables(work.base, staging)
+            intent = Intent((work.base,), (work.branch,), "transaction", "delete", "", "", made)
+            proposal = Proposal([intent], deltas=work.deltas(), is_checked=True)
+            self._database._pipeline.follow(proposal, staging)
 
     def _bring_up_to_date(self, found: Iterable[LocatedRow]) -> None:
         """Let derived objects see that the rows are gone: afterwards nothing tells them."""
@@ -313,6 +341,14 @@ class _Erasing:
             tuple(_copies(self._graph, found)),
             told.waiting,
         )
+
+
+def _present_keys(rows: RowSet, keys: list[dict[str, object]]) -> pa.Table:
+    """Those of some keys that rows have."""
+    changes = ingest.deletes(rows.schema, rows.forest.shape, keys)
+    names = list(rows.schema.key)
+    held = [column for column in changes.columns[: len(names)] if column is not None]
+    return pa.table(held, names).filter(pa.array(rows.contains(changes.keys)))
 
 
 def _erased_rows(graph: Graph, found: Sequence[LocatedRow]) -> list[ErasedRows]:

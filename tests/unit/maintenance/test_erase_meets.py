@@ -209,3 +209,38 @@ def test_an_update_of_a_row_that_is_erased_meanwhile(db: Database) -> None:
         db.erase("people", [KEY], reason="asked")
     assert main.table("people").get(KEY) is None
     assert main.table("people").get(1) == people("nobody")[1]
+
+
+@pytest.mark.parametrize("is_clone_detached", [False, True])
+def test_a_row_that_others_refer_to_on_one_branch(db: Database, is_clone_detached: bool) -> None:
+    """It is refused before anything is deleted, on whichever branch the reference is."""
+    main = db.branch("main")
+    if is_clone_detached:
+        rename = RenameColumn("people", "city", "town")
+        main.clone("other", transform=[rename], sync="forward", when="deferred")
+        db.sync("other").detach(reason="on its own")
+    else:
+        main.clone("other")
+    other = db.branch("other")
+    schema = {"id": "bigint", "person": "bigint"}
+    other.create_table("orders", schema, key="id", foreign_keys={"person": "people"})
+    other.insert("orders", [{"id": 1, "person": KEY}])
+    heads = {branch.name: branch.head.id for branch in db.branches()}
+    for branch in ("main", "other"):
+        with pytest.raises(livingdb.InvalidData, match="still refers to 'people'"):
+            db.erase("people", [KEY], reason="asked", branch=branch)
+        assert {branch.name: branch.head.id for branch in db.branches()} == heads
+    other.delete("orders", [1])
+    db.erase("people", [KEY], reason="asked")
+    assert [branch.table("people").get(KEY) for branch in db.branches()] == [None, None]
+    assert db.check(deep=True).problems == []
+
+
+def test_rows_of_two_tables_that_refer_to_each_other_go_together(db: Database) -> None:
+    """Both parts of a row that was cut are deleted in one transaction of their branch."""
+    main = db.branch("main")
+    main.evolve(Decompose("people", {"names": ["name"], "cities": ["city"]}), keep="whole")
+    before = main.head
+    db.erase("people", [KEY], reason="asked", branch="whole")
+    assert {n: main.table(n).get(KEY) for n in main.tables()} == {"names": None, "cities": None}
+    assert main.head.parents == (before.id,)
