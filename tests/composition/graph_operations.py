@@ -149,6 +149,8 @@ class Merge(Step):
             lost |= {name for name, why in named.items() if "than that row of" in why}
             # It looks values up in a table that the other side has changed.
             lost |= {name for name, why in named.items() if "SELECT" in why}
+            # It moves columns to a table that has them by name, and the other side renamed those.
+            lost |= {name for name, why in named.items() if "which would move there" in why}
             lost |= {name for name in named if self._is_made_anew(model, name)}
             lost |= {name for name in named if self._is_dropped_and_changed(model, base, name)}
             # It makes that table of another, by whose name it is told.

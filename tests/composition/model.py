@@ -297,9 +297,12 @@ class Erased:
             return table
         if table.key != self.ids or any(table.column(one).mask for one in self.ids):
             return None
-        rows = table.by_key()
-        rows.pop(self.key, None)
-        return table.with_rows(rows.values())
+        return self.without_key(table)
+
+    def without_key(self, table: Table) -> Table:
+        """A table without the row that has its key, which may have another type there."""
+        key, rows = tuple(map(str, self.key)), table.by_key().items()
+        return table.with_rows(row for found, row in rows if tuple(map(str, found)) != key)
 
 
 @dataclass

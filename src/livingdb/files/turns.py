@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import socket
 import struct
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
 __all__ = ["Turns"]
 
@@ -26,6 +29,10 @@ _NUMBER = struct.Struct("<q")
 _QUEUES = 4096
 _NUMBERS = 1 << 40
 """Of each queue; nobody gets to see the last."""
+_LOOK_SECONDS = 0.02
+"""After so long somebody who waits looks whether the one ahead is still there."""
+_DEAF_SECONDS = 0.001
+"""The same where nobody can be heard."""
 
 
 class Turns:
@@ -76,7 +83,7 @@ class Turns:
             yield True
             return
         try:
-            has_waited = known.wait(number, self._patience_seconds)
+            has_waited = known.wait(self._patience_seconds)
             is_next = known.last == (name, number - 1)
             known.last = name, number
             known.is_taken = True
@@ -99,110 +106,118 @@ class _Place:
         self.last = "", 0
         """Whose turn it had last, and its number."""
         self._file: int | None = None
-        self._waiting: _Waiting | None = None
-        self._base = 0
+        self._queue = self._number = 0
+        self._bells = ""
+        """How the bells of those who wait at this file are called."""
+        self._ringing: socket.socket | None = None
+
+    @property
+    def _base(self) -> int:
+        return (self._queue + 1) * _NUMBERS
 
     def enter(self, path: Path, queue: int) -> int | None:
         """Take a number; None if there is no file to be had."""
         try:
             if self._file is None:
                 self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            self._base = (queue + 1) * _NUMBERS
-            gate = queue
-            _wait_for(self._file, gate, 1)
+                known = os.fstat(self._file)
+                self._bells = f"\0livingdb-turn-{known.st_dev:x}-{known.st_ino:x}"
+            self._queue = gate = queue
+            _lock(self._file, fcntl.F_OFD_SETLKW, fcntl.F_WRLCK, gate, 1)
             try:
-                given = os.pread(self._file, _NUMBER.size, queue * _NUMBER.size)
-                number = _NUMBER.unpack(given)[0] + 1 if len(given) == _NUMBER.size else 1
-                number = number % _NUMBERS or 1
+                number = (self._last_number() + 1) % _NUMBERS or 1
                 os.pwrite(self._file, _NUMBER.pack(number), queue * _NUMBER.size)
-                _wait_for(self._file, self._base + number, 1)
+                _lock(self._file, fcntl.F_OFD_SETLKW, fcntl.F_WRLCK, self._base + number, 1)
             finally:
                 _unlock(self._file, gate, 1)
         except OSError:
             self.leave()
             return None
+        self._number = number
         return number
 
-    def wait(self, number: int, seconds: float) -> bool:
+    def _last_number(self) -> int:
+        """The number that was taken last in the queue; 0 if none was."""
+        assert self._file is not None
+        given = os.pread(self._file, _NUMBER.size, self._queue * _NUMBER.size)
+        return int(_NUMBER.unpack(given)[0]) if len(given) == _NUMBER.size else 0
+
+    def wait(self, seconds: float) -> bool:
         """Wait until nobody has a lower number, or for so long; whether there was a wait."""
+        if self._is_first():
+            return False
+        # A lock cannot be waited for so long and no longer.  Whoever is just before rings when it
+        # leaves; who was killed rings no more, so that it is looked for now and then.
+        deadline = time.monotonic() + seconds
+        with _Bell(self._bell_of(self._number)) as bell:
+            while not self._is_first():
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    break
+                bell.listen(min(left, _LOOK_SECONDS))
+        return True
+
+    def _is_first(self) -> bool:
+        """Whether nobody has a lower number."""
         assert self._file is not None
         try:
-            _lock(self._file, fcntl.F_OFD_SETLK, fcntl.F_WRLCK, self._base, number)
+            _lock(self._file, fcntl.F_OFD_SETLK, fcntl.F_WRLCK, self._base, self._number)
         except OSError:
-            pass
-        else:
             return False
-        # A lock can be waited for, and for how long cannot be said: another thread waits, and who
-        # does not want to wait any longer leaves the file to it.
-        if self._waiting is None or not self._waiting.is_alive():
-            self._waiting = _Waiting(self._file)
-            self._waiting.start()
-        if not self._waiting.wait(self._base, number, seconds):
-            self._file = self._waiting = None
         return True
+
+    def _bell_of(self, number: int) -> str:
+        return f"{self._bells}-{self._queue:x}-{number:x}"
 
     def leave(self) -> None:
         """Let those behind go on."""
-        if self._file is not None:
-            with suppress(OSError):
-                _unlock(self._file, self._base, _NUMBERS)
+        if self._file is None:
+            return
+        with suppress(OSError):
+            _unlock(self._file, self._base, _NUMBERS)
+            if self._last_number() == self._number:
+                return
+            if self._ringing is None:
+                self._ringing = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+                self._ringing.setblocking(False)
+            self._ringing.sendto(b"!", self._bell_of(self._number + 1))
 
     def __del__(self) -> None:
-        if self._waiting is not None:
-            self._waiting.leave()
+        if self._ringing is not None:
+            self._ringing.close()
         if self._file is not None:
             os.close(self._file)
 
 
-class _Waiting(threading.Thread):
-    """Waits for locks of a file; if nobody wants one any more when it comes, the file is closed."""
+class _Bell:
+    """What somebody who waits listens to: a socket that lasts as long, and lies in no folder.
 
-    def __init__(self, file: int):
-        super().__init__(name="livingdb-turn", daemon=True)
-        self._file = file
-        self._base = self._number = 0
-        self._asked, self._got = threading.Lock(), threading.Lock()
-        self._asked.acquire()
-        self._got.acquire()
-        self._deciding = threading.Lock()
-        self._has_come = self._is_left = False
+    Where it cannot be had, as in another container than who rings, one looks again soon.
+    """
 
-    def run(self) -> None:
-        """Wait whenever that is asked for, until it is left."""
-        while self._asked.acquire() and not self._is_left:
-            with suppress(OSError):  # one goes on without
-                # Who is just before is waited for first, so that each who leaves wakes one.
-                _wait_for(self._file, self._base + self._number - 1, 1)
-                if not self._is_left:
-                    _wait_for(self._file, self._base, self._number)
-            with self._deciding:
-                self._has_come = True
-                if self._is_left:
-                    os.close(self._file)
-                    return
-                self._got.release()
+    def __init__(self, name: str):
+        self._socket: socket.socket | None = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            self._socket.bind(name)
+        except OSError:
+            self._socket.close()
+            self._socket = None
 
-    def wait(self, base: int, number: int, seconds: float) -> bool:
-        """Wait until nobody has a lower number, or for so long; if so, the file is not ours."""
-        self._base, self._number, self._has_come = base, number, False
-        self._asked.release()
-        if self._got.acquire(timeout=seconds):
-            return True
-        with self._deciding:
-            if self._has_come:
-                return self._got.acquire()
-            self._is_left = True
-            _unlock(self._file, base, _NUMBERS)
-            return False
+    def __enter__(self) -> Self:
+        return self
 
-    def leave(self) -> None:
-        """There is nothing to wait for any more."""
-        self._is_left = True
-        self._asked.release()
+    def __exit__(self, *raised: object) -> None:
+        if self._socket is not None:
+            self._socket.close()
 
-
-def _wait_for(file: int, start: int, length: int) -> None:
-    _lock(file, fcntl.F_OFD_SETLKW, fcntl.F_WRLCK, start, length)
+    def listen(self, seconds: float) -> None:
+        """Wait until somebody rings, or for so long."""
+        if self._socket is None:
+            time.sleep(min(seconds, _DEAF_SECONDS))
+            return
+        self._socket.settimeout(seconds)
+        with suppress(TimeoutError):
+            self._socket.recv(1)
 
 
 def _unlock(file: int, start: int, length: int) -> None:
