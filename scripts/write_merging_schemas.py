@@ -43,10 +43,11 @@ the changes of the other made on it.
 TAIL = """
 ## What a rename is in the way of
 
-A rename conflicts with nothing but another name for the same element, with one exception: `Normalize`, `Decompose` and their
-like *into a table that is there* find the columns of that table by the names that the moved ones have. Where the other side
-renamed one of those, the change would need to say which column goes to which, and has no words for it; the merge is a
-conflict that says so.
+A rename conflicts with nothing but another name for the same element, with one exception:
+`Normalize`, `Decompose` and their like *into a table that is there* find the columns of that table
+by the names that the moved ones have. Where the other side renamed one of those, the change would
+need to say which column goes to which, and has no words for it; the merge is a conflict that says
+so.
 
 ## Under which identity
 
