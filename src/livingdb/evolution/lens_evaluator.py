@@ -197,7 +197,7 @@ def _stored_batches(
     batches = list(lens.create(VersionSide(versions, inputs))[part])
     whole = pa.Table.from_batches(batches, schema=definition.schema.whole)
     lens.check_new(part, whole)
-    shape = versions.forest_of(definition).shape
+    shape = versions.placements.forest_of(definition).shape
     changes = ingest.carried_upserts(definition.schema, shape, whole)
     yield [column for column in changes.columns if column is not None]
 

@@ -103,7 +103,7 @@ class UniqueIndexes(SecondaryTrees):
     def _seek(self, anchor: Version, group: Sequence[str], values: Sequence[pa.Array]) -> KeyArray:
         schema = self._versions.definition(anchor).schema
         described = self._describe(schema, group)
-        forest = self._versions.forest_of(described)
+        forest = self._versions.placements.forest_of(described)
         wanted = np.unique(described.schema.key_codec.encode(list(values)))
         count = len(group)
         positions = list(range(count, count + len(schema.key)))

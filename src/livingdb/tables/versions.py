@@ -33,8 +33,8 @@ from livingdb.tables.index import (
     require,
     skip_depth,
 )
-from livingdb.tables.layout import FOLD_FLOOR_ROWS, TableLayout
-from livingdb.tables.placement import Placement
+from livingdb.tables.layout import FOLD_FLOOR_ROWS
+from livingdb.tables.placement import Placements
 from livingdb.tables.read_counts import ReadCounts
 from livingdb.tables.recipe import (
     Change,
@@ -63,7 +63,6 @@ from livingdb.trees.builder import Sink
 from livingdb.trees.delta import Delta
 from livingdb.trees.forest import Forest
 from livingdb.trees.nodes import Cache
-from livingdb.trees.shape import Shape
 
 __all__ = ["Versions"]
 
@@ -93,11 +92,10 @@ class Versions:
         self.index = index
         self.evaluators: Mapping[str, Evaluator] = {} if evaluators is None else evaluators
         self.cache = cache if cache is not None else Cache()
+        self.placements = Placements(store, index, self.cache)
+        self._definition = self.placements.definition_at
         self._tails = Tails(index, self._load_deltas)
         self._encoder = DeltaEncoder()
-        self._definition = lru_cache(maxsize=1024)(lambda a: Definition.load(store, a))
-        self._forest = lru_cache(maxsize=1024)(self._make_forest)
-        self._place = lru_cache(maxsize=1024)(self._make_placement)
         self._mapped = lru_cache(maxsize=1024)(self._mapped_rows)
         self._projected_reads: Counter[Address] = Counter()
         self._origin_recipe = lru_cache(maxsize=1024)(lambda a: load_recipe(store, a))
@@ -119,7 +117,7 @@ class Versions:
         self, definition: Definition, batches: Iterable[Sequence[pa.Array]], sink: Sink
     ) -> Version:
         """A version that holds these rows: stored columns, sorted by key, each key once."""
-        forest = Forest(self.store, definition.layout.grouping(definition.schema), self.cache)
+        forest = self.placements.forest_of(definition)
         count = 0
 
         def counted() -> Iterable[Sequence[pa.Array]]:
@@ -211,14 +209,6 @@ class Versions:
         sink(stored)
         return stored
 
-    def schema_of(self, definition: Address) -> TableSchema:
-        """The schema of a definition."""
-        return self._definition(definition).schema
-
-    def shape_of(self, definition: Address) -> Shape:
-        """The shape of rows of tables of a definition."""
-        return self._forest(definition).shape
-
     def encode_ahead(self, schema: TableSchema, changes: Delta) -> None:
         """Encode changes that somebody is about to make."""
         self._encoder.encode(changes, carried_positions(schema, changes))
@@ -228,7 +218,7 @@ class Versions:
 
         It is never built upon what nobody stores.
         """
-        near, forest = self.nearest_stored(version), self.forest_of(definition)
+        near, forest = self.nearest_stored(version), self.placements.forest_of(definition)
         if near is None or self.index.is_cached(near.address):
             root = _build(self.rows(version), forest, sink)
         else:
@@ -268,37 +258,6 @@ class Versions:
         """The schema of a version, and the layout that its table was made with."""
         return self._definition(version.definition)
 
-    def placement(self, version: Version) -> Placement:
-        """Where trees of a version go: in the layout that its table has now."""
-        table = self._definition(version.definition).id
-        chosen = None if table is None else self.index.table_settings(table).layout
-        return self._place(version.definition, chosen)
-
-    def definition_in_force(self, definition: Definition) -> Definition:
-        """A definition with the layout that its table has now."""
-        table = definition.id
-        chosen = None if table is None else self.index.table_settings(table).layout
-        if chosen is None:
-            return definition
-        return replace(definition, layout=chosen.fit(definition.schema))
-
-    def _make_placement(self, address: Address, chosen: TableLayout | None) -> Placement:
-        definition, forest = self._definition(address), self._forest(address)
-        if chosen is None:
-            return Placement(definition, forest)
-        wanted = replace(definition, layout=chosen.fit(definition.schema))
-        made = self.forest_of(wanted)
-        if made.grouping.is_laid_as(forest.grouping):
-            return Placement(wanted, forest, is_given=True)
-        return Placement(wanted, made, wanted.to_chunk(), is_given=True)
-
-    def is_in_place(self, version: Version, tree: Tree) -> bool:
-        """Whether a tree of a version lies as trees of its table are made now."""
-        place = self.placement(version)
-        if place.other is None and tree.layout is None:
-            return True
-        return self.forest_under(version, tree).grouping.is_laid_as(place.forest.grouping)
-
     def is_alike(self, one: Version, other: Version) -> bool:
         """Whether two versions have the same columns, which may differ in identity alone."""
         if one.definition == other.definition:
@@ -315,19 +274,7 @@ class Versions:
 
     def forest(self, version: Version) -> Forest:
         """The trees of a version's own definition; a tree that it has may lie in others."""
-        return self._forest(version.definition)
-
-    def forest_under(self, version: Version, tree: Tree) -> Forest:
-        """The trees that a tree of a version is one of."""
-        return self._forest(version.definition if tree.layout is None else tree.layout)
-
-    def forest_of(self, definition: Definition) -> Forest:
-        """The trees that rows of a table of that definition lie in."""
-        return Forest(self.store, definition.layout.grouping(definition.schema), self.cache)
-
-    def _make_forest(self, definition: Address) -> Forest:
-        known = self._definition(definition)
-        return Forest(self.store, known.layout.grouping(known.schema), self.cache)
+        return self.placements.forest_at(version.definition)
 
     def rows(self, version: Version, counts: ReadCounts | None = None) -> RowSet:
         """The rows of a version: its nearest materialization and the tail over it.
@@ -384,7 +331,7 @@ class Versions:
         schema = self.definition(version).schema
         is_own = keyframe.address == version.address
         tail = None if is_own else self._tails.tail(keyframe, version)
-        forest = self.forest_under(version, tree)
+        forest = self.placements.forest_under(version, tree)
         indexes = self.indexes.of(keyframe)
         return RowSet(schema, forest, tree.root, tail, counts=counts, indexes=indexes)
 
@@ -505,7 +452,7 @@ class Versions:
         evaluator = self._evaluator(recipe)
         made: list[StoredChunk] = []
         began = clock.perf_counter()
-        place, put = self.placement(origin), made.append if sink is None else sink
+        place, put = self.placements.of(origin), made.append if sink is None else sink
         tree = place.tree(evaluator.root(recipe, self, place.forest, put), put)
         if sink is None:
             self.keep_answer(origin, recipe, made)
@@ -519,7 +466,7 @@ class Versions:
         """The root of the tree that a derived origin makes; nobody but the sink keeps it."""
         recipe = self.recipe(version)
         assert isinstance(recipe, Derived)
-        return self._evaluator(recipe).root(recipe, self, self.placement(version).forest, sink)
+        return self._evaluator(recipe).root(recipe, self, self.placements.of(version).forest, sink)
 
     def _put_answer(self, version: Version, recipe: Derived, chunks: Sequence[StoredChunk]) -> None:
         self.store.put(chunks)
@@ -577,7 +524,7 @@ class Versions:
         A small table that lies in another layout is laid out anew as it is touched; of a larger
         one a long tail decides, or whoever lays out tables.
         """
-        place = self.placement(version)
+        place = self.placements.of(version)
         layout, recorded = place.layout, self.require(version.keyframe)
         if place.is_given and layout.fold != "never" and self._is_displaced(version, recorded):
             return True
@@ -594,11 +541,11 @@ class Versions:
     def _is_displaced(self, version: Version, recorded: Version) -> bool:
         """Whether the tree that a version is read from lies otherwise, and has few rows."""
         known = self.index.tree(recorded.address)
-        if known is not None and self.is_in_place(version, known):
+        if known is not None and self.placements.is_in_place(version, known):
             return False
         near = self.nearest_stored(version)
         tree = None if near is None else self.index.tree(near.address)
-        if near is None or tree is None or self.is_in_place(version, tree):
+        if near is None or tree is None or self.placements.is_in_place(version, tree):
             return False
         return self.count(near) <= FOLD_FLOOR_ROWS
 
@@ -625,7 +572,7 @@ class Versions:
         if not is_stored and (near is not None or self._mapped(version.origin) is None):
             self._evaluate(version, sink)
         rows = self.rows(version)
-        place = self.placement(version)
+        place = self.placements.of(version)
         root = self.root_of(rows, place.forest, sink)
         if rows.tail is not None or not _lies_in(rows, place.forest):
             self.index.materialize(version.address, place.tree(root, sink))
@@ -636,7 +583,7 @@ class Versions:
         tree = self.index.tree(version.address)
         if tree is None or self.index.is_cached(version.address):
             return None
-        return tree.root if self.is_in_place(version, tree) else None
+        return tree.root if self.placements.is_in_place(version, tree) else None
 
     def root_of(self, rows: RowSet, forest: Forest, sink: Sink) -> Address:
         """The root of the tree that rows make in a forest."""

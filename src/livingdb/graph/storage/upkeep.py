@@ -220,7 +220,7 @@ class Upkeep:
         """
         graph = self._graph
         if graph.place.refusal is not None:
-            versions, forest = graph.versions, graph.versions.placement(version).forest
+            versions, forest = graph.versions, graph.versions.placements.of(version).forest
             known = versions.folded_root(version)
             return known or versions.root_of(versions.rows(version), forest, _let_go)
         with self._folding:
@@ -269,7 +269,7 @@ class Upkeep:
     def _fold_tree(self, version: Version, staging: Staging) -> Address:
         """The root of the version's tree, made here or by who does large work."""
         graph, versions, large = self._graph, self._graph.versions, self._graph.large
-        place = versions.placement(version)
+        place = versions.placements.of(version)
         is_free = place.layout.splitter == "content" and versions.folded_root(version) is None
         if large is None or not is_free or not large.takes(lambda: versions.count(version)):
             return versions.fold(version, staging.sink)

@@ -169,7 +169,7 @@ class _Line:
         positions = [self._schema.position(name) for name in (*self._schema.key, *names)]
         for version in self._line:
             for tree in self._trees_of(version):
-                forest = self._versions.forest_under(version, tree)
+                forest = self._versions.placements.forest_under(version, tree)
                 for arrays in forest.scan(tree.root, positions):
                     yield self._matching(erased, arrays)
             if self._has_delta(version):
@@ -315,7 +315,7 @@ class _Line:
 
     def _without(self, version: Version, tree: Tree) -> Address:
         """The root of a tree whose rows are those of another one but for those that go."""
-        forest = self._versions.forest_under(version, tree)
+        forest = self._versions.placements.forest_under(version, tree)
         rows = RowSet(self._schema, forest, tree.root)
         keys = self._keys[self._gone_in(rows, self._keys, version)]
         return forest.edit(tree.root, _deletes(forest, tree.root, keys), self._sink)
