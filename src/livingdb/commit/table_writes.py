@@ -9,6 +9,7 @@ import numpy as np
 
 from livingdb.engines.tree_parts import TreeParts
 from livingdb.graph.storage.staging import Staging
+from livingdb.tables.fold import fold
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Counts, Definition
 from livingdb.tables.versions import Versions
@@ -98,5 +99,5 @@ def make_version(
     counts = Counts(len(changes), 0, 0) if table.inserts_only else None
     made = versions.change(version, changes, staging.sink, counts)
     if versions.placements.of(made).layout.fold == "always":
-        versions.fold(made, staging.sink)
+        fold(versions, made, staging.sink)
     return made

@@ -137,7 +137,7 @@ class BranchTransaction:
         if isinstance(rows, TrackedRows):
             rows.reads.add_range(name, ALL)
         forest = versions.placements.forest_of(versions.placements.definition_in_force(definition))
-        return versions.root_of(rows, forest, lambda _: None)
+        return rows.root_in(forest, lambda _: None)
 
     def schema(self, name: str) -> TableSchema:
         """The schema of a table."""

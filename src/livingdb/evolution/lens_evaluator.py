@@ -214,7 +214,7 @@ def underlying_version(
     lenses: list[tuple[str, str]] = []
     while versions.nearest_stored(version) is None and version.origin == version.address:
         recipe = versions.recipe(version)
-        evaluator = versions.evaluators.get(KIND)
+        evaluator = versions.derived.evaluators.get(KIND)
         if not isinstance(recipe, Derived) or not isinstance(evaluator, LensEvaluator):
             break
         if recipe.data.get(LAZY):

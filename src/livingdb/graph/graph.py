@@ -44,6 +44,7 @@ from livingdb.graph.storage.upkeep import Upkeep
 from livingdb.graph.storage.version_index import CatalogIndex
 from livingdb.graph.sync_chains import SyncChains
 from livingdb.tables.index import Version
+from livingdb.tables.listeners import Listeners
 from livingdb.tables.versions import Versions
 
 if TYPE_CHECKING:
@@ -81,8 +82,19 @@ class Graph:
         self._epoch = catalog.meta(EPOCH)
         self.store = DatabaseStore(catalog, place.files, place.is_unprotected)
         self.index = CatalogIndex(catalog)
+        self.upkeep = Upkeep(self)
+        self.observer = Observer(self)
         self.versions = Versions(
-            self.store, self.index, collaborators.evaluators, redacted=self.store.redacted
+            self.store,
+            self.index,
+            collaborators.evaluators,
+            redacted=self.store.redacted,
+            listeners=Listeners(
+                self.upkeep.keep_answer,
+                self.upkeep.keep_index,
+                self.observer.note_change,
+                self.observer.note_evaluation,
+            ),
         )
         self._records: OrderedDict[Address, SnapshotRecord] = OrderedDict()
         self._scratch: Scratch | None = None
@@ -91,12 +103,6 @@ class Graph:
         self.generated = GeneratedValues(catalog.counters)
         self.forgotten = ForgottenSnapshots(catalog)
         self.leases = Leases(catalog)
-        self.upkeep = Upkeep(self)
-        self.versions.keep_answer = self.upkeep.keep_answer
-        self.versions.keep_index = self.upkeep.keep_index
-        self.observer = Observer(self)
-        self.versions.note_change = self.observer.note_change
-        self.versions.note_evaluation = self.observer.note_evaluation
         self._lock = RLock()
         self._syncs: KnownSyncs | None = None
         self._sync_chains: SyncChains | None = None
@@ -264,7 +270,7 @@ class Graph:
         if epoch != self._epoch:
             self.store.refresh()
             is_cut = self.index.refresh()
-            self.versions.forget_mapped_rows()
+            self.versions.derived.forget_mapped_rows()
             if is_cut:
                 self.versions.forget_cut_lines()
                 self.forgotten.refresh()

@@ -135,7 +135,7 @@ def lay_out(
         graph.fold(tree.version)
         done.append(tree)
     if done:
-        graph.versions.forget_mapped_rows()
+        graph.versions.derived.forget_mapped_rows()
     return done
 
 
@@ -154,7 +154,7 @@ def displaced_tree(graph: Graph, version: Version) -> Version | None:
     versions = graph.versions
     near = versions.nearest_stored(version)
     while near is None:
-        source = versions.row_source(versions.require(version.origin))
+        source = versions.derived.row_source(versions.require(version.origin))
         if source is None:
             return None
         version = source.version

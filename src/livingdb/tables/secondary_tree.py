@@ -152,7 +152,7 @@ class SecondaryTrees(ABC):
             root = forest.edit(held, changes, chunks.append) if len(changes) else held
         address = recipe.address
         version = Version(address, chunks[0].address, address, None, None, 0, 0, address)
-        self._versions.keep_index(BuiltIndex(version, anchor, root, chunks))
+        self._versions.listeners.keep_index(BuiltIndex(version, anchor, root, chunks))
         return root
 
     def _indexed_before(

@@ -174,7 +174,7 @@ class TableIndexes(SecondaryTrees):
         """The versions that the indexes are of the tree that a version is read from."""
         versions, anchor = self._versions, self._versions.nearest_stored(version)
         while anchor is None:
-            source = versions.row_source(versions.require(version.origin))
+            source = versions.derived.row_source(versions.require(version.origin))
             if source is None:
                 return []
             version = source.version

@@ -21,7 +21,7 @@ from livingdb.graph.ancestry import first_parents
 from livingdb.graph.graph import Graph
 from livingdb.maintenance.erasure.erased_rows import ErasedRows, rows_of_definition
 from livingdb.tables.classify import classify
-from livingdb.tables.index import Tree, Version
+from livingdb.tables.index import Tree, Version, version_below
 from livingdb.tables.recipe import Change, Counts, Definition, Rows
 from livingdb.tables.records import redacted
 from livingdb.tables.rows import RowSet
@@ -193,7 +193,7 @@ class _Line:
         if version.base is None:
             return False
         is_cut = self._versions.index.is_hollow(version.base)
-        return not is_cut or self._versions.version_below(version) is not None
+        return not is_cut or version_below(self._versions.index, version) is not None
 
     def _matching(self, erased: ErasedRows, arrays: list[pa.Array]) -> KeyArray:
         count = len(self._schema.key)
@@ -245,7 +245,7 @@ class _Line:
             return
         self._found.runs.add(version.address)
         if version.address not in self._roots:
-            root = self._versions.root_of(rows, self._forest, self._sink)
+            root = rows.root_in(self._forest, self._sink)
             if gone.any():
                 root = self._without(version, Tree(root))
             self._found.roots[version.address] = Tree(root)
