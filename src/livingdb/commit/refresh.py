@@ -35,9 +35,10 @@ from livingdb.evolution.masked_history import remasked_columns
 from livingdb.evolution.schema_elements import MadeChange
 from livingdb.evolution.schema_history import line_between
 from livingdb.graph.catalog_changes import NewRun
+from livingdb.graph.commit_point import HeadMoved
 from livingdb.graph.draft import Intent
 from livingdb.graph.edge_ends import UNIFIED
-from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
+from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.guard.build_pending_change import authors_between, pending_refresh
 from livingdb.guard.sync_state import NOBODY, stop_sync_action
