@@ -11,6 +11,7 @@ from livingdb.chunks.address import Address
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.tables import ingest
+from livingdb.tables.fold import fold, is_fold_due
 from livingdb.tables.index import MemoryIndex, Version
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
@@ -73,7 +74,7 @@ def replay_versions(
     version = versions.create(Definition(SCHEMA, layout), [columns], store.sink)
     for change in history:
         version = versions.change(version, changes_of(layout, change), store.sink)
-        if versions.is_fold_due(version):
-            versions.fold(version, store.sink)
+        if is_fold_due(versions, version):
+            fold(versions, version, store.sink)
             thin_keyframes(versions, version)
     return store, versions, version

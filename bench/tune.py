@@ -43,6 +43,7 @@ from livingdb.chunks.address import Address
 from livingdb.database import tuning as clocked
 from livingdb.maintenance.tuning.advisors import eviction
 from livingdb.maintenance.tuning.evidence import Evidence
+from livingdb.tables.evict import evict
 
 SUITE = "tune"
 ROWS = 60_000
@@ -338,5 +339,5 @@ def _random_eviction(db: Database, chance: Random) -> None:
         if over <= 0:
             break
         version = graph.versions.require(Address(bytes.fromhex(each.name)))
-        if graph.versions.evict(version):
+        if evict(graph.versions, version):
             over -= each.size_bytes

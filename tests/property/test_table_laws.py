@@ -34,6 +34,8 @@ from livingdb.chunks.store import StoredChunk
 from livingdb.errors import MissingKey
 from livingdb.tables import stored_delta as deltas
 from livingdb.tables.classify import classify
+from livingdb.tables.evict import evict
+from livingdb.tables.fold import fold
 from livingdb.tables.index import MemoryIndex, Tree, Version
 from livingdb.tables.recipe import Change, Counts, load_recipe
 from livingdb.tables.rows import RowSet
@@ -89,10 +91,10 @@ class History:
         """One thing that may happen."""
         version, rows = self.pick(number)
         if kind == "fold":
-            root = self.versions.fold(version, self.sink)
+            root = fold(self.versions, version, self.sink)
             assert self.index.tree(version.address) == Tree(root)
         elif kind == "evict":
-            assert self.versions.evict(version) == (version.base is not None)
+            assert evict(self.versions, version) == (version.base is not None)
         elif kind == "thin":
             thin_keyframes(self.versions, version)
         elif kind == "reopen":
@@ -210,9 +212,9 @@ def test_a_fold_is_the_tree_a_fresh_build_makes(
     for made, folds in steps:
         history.change(0, made, compared=False)
         if folds:
-            history.versions.fold(history.made[-1][0], history.sink)
+            fold(history.versions, history.made[-1][0], history.sink)
     for version, model in history.made:
-        root = history.versions.fold(version, history.sink)
+        root = fold(history.versions, version, history.sink)
         fresh = History(world, model)
         assert fresh.index.tree(fresh.made[0][0].address) == Tree(root)
 
@@ -241,7 +243,7 @@ def test_the_leaves_of_all_groups_end_at_the_same_keys(
     history = History(world, {place: world.row_of(choice) for place, choice in first})
     history.change(0, made, compared=False)
     for version, model in history.made:
-        root = history.versions.fold(version, history.sink)
+        root = fold(history.versions, version, history.sink)
         ends = list(leaf_ends(history.versions.forest(version), root))
         assert len(ends) > 1
         if world.layout.splitter == "content":

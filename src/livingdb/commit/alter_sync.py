@@ -19,7 +19,8 @@ from livingdb.commit.refresh import is_behind, refresh
 from livingdb.derivation.source_positions import refresh_inputs, source_heads
 from livingdb.derivation.view import KIND, ON_BREAK, View
 from livingdb.errors import IllegalSync, InvalidData, NotFound
-from livingdb.graph.graph import Graph, HeadMoved, now
+from livingdb.graph.commit_point import HeadMoved
+from livingdb.graph.graph import Graph, now
 from livingdb.graph.schedule import parse_schedule
 from livingdb.guard.conditions.kinds.custom import check_portable_queries
 from livingdb.guard.judge import check_guard

@@ -170,7 +170,8 @@ class _DerivedClone:
         staging = self.attempt.staging
         first = first_version(self.pipeline, wanted, places, self.engine, staging)
         branch, changes = first.changes(len(self.drafts))
-        draft = graph.draft(first.intent(places, request.author, message), staging)
+        intent = first.intent(places, request.author, message)
+        draft = self.pipeline.commit_point.draft(intent, staging)
         self.drafts.append(draft)
         self.changes += changes
         self.actions += first.warnings

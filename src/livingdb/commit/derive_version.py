@@ -221,5 +221,5 @@ def _version_from_frame(
         definition = output_definition(definition_for(arrow_schema(frame), view.key), view.id)
         parts = 2 * parallelism(frame.sparkSession)
         built = build_frame(graph.place.files.url, definition, frame, parts)
-    root = staging.join_parts(built, versions.forest_of(definition), ours=True)
+    root = staging.join_parts(built, versions.placements.forest_of(definition), ours=True)
     return versions.adopt(definition, root, built.count, staging.sink)

@@ -20,8 +20,9 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.commit.carry_lens import LensCarrier
 from livingdb.commit.proposal import BranchMove
+from livingdb.graph.commit_point import HeadMoved
 from livingdb.graph.course import Course
-from livingdb.graph.graph import Graph, HeadMoved
+from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 
 __all__ = ["Followers", "NewStep"]

@@ -72,7 +72,7 @@ def _migrate(graph: Graph, chosen: _Candidate) -> Outcome | None:
         return None
     except LivingDBError as error:
         return Outcome(name, None, "migrate", chosen.reason, error=str(error))
-    graph.versions.forget_projections()
+    graph.versions.derived.forget_projections()
     head, spent = graph.snapshots.at(chosen.branch.head), clock.perf_counter() - began
     return Outcome(name, head, "migrate", chosen.reason, rows, "embedded", spent)
 
@@ -91,7 +91,7 @@ def _candidates(graph: Graph) -> Iterator[_Candidate]:
             distance = _lens_distance(graph, version, distances)
             if not distance:
                 continue
-            reads = graph.versions.projected_reads(version)
+            reads = graph.versions.derived.projected_reads(version)
             if reads >= MANY_READS:
                 yield _Candidate(branch, name, version, "READ_OFTEN", -reads)
             elif distance >= MANY_LENSES:

@@ -41,9 +41,10 @@ from livingdb.commit.writer_turns import WriterTurns
 from livingdb.errors import DuplicateValue, LivingDBError, RuleViolation, TransactionConflict
 from livingdb.evolution.lift import Lifter
 from livingdb.graph.catalog_changes import CatalogChange, RespecifiedSync
+from livingdb.graph.commit_point import CommitPoint, HeadMoved
 from livingdb.graph.draft import Action, Draft, Propagation, distinct_versions
 from livingdb.graph.edge_ends import UNIFIED
-from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
+from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import Edge, overlay_tables
 from livingdb.graph.storage.staging import Staging
@@ -82,6 +83,7 @@ class Pipeline:
     def __init__(self, graph: Graph, trust: Sequence[str] = ()):
         self.graph = graph
         self.trust = tuple(trust)
+        self.commit_point = CommitPoint(graph)
         self.lifter = Lifter(graph, self.trust)
         self.lenses = LensCarrier(graph, self.trust)
         self.turns = WriterTurns(graph)
@@ -122,7 +124,7 @@ class Pipeline:
                     may_be_late |= stack.enter_context(turn)
                 if alone is not None and number >= self.turns.patience:
                     group = self.turns.group(alone)
-                    transaction = self.graph.exclusive_transaction(alone, group)
+                    transaction = self.commit_point.exclusive_transaction(alone, group)
                     held = stack.enter_context(transaction)
                 staging = stack.enter_context(self.graph.stage())
                 try:
@@ -155,7 +157,7 @@ class Pipeline:
                 raise
             raise TransactionConflict(f"somebody else was faster: {error}; try again") from error
         check_interruption()  # what was stopped is not stored, whoever took that for a failure
-        rows = graph.store_drafts(
+        rows = self.commit_point.store(
             [*own, *carried.drafts],
             staging,
             settled.moves,
@@ -184,7 +186,7 @@ class Pipeline:
         check_proposal(self.graph, proposal, settled)
         own: list[Draft] = list(settled.drafted)
         for intent in settled.snapshots:
-            own.append(self.graph.draft(intent, staging, own[-1] if own else None))
+            own.append(self.commit_point.draft(intent, staging, own[-1] if own else None))
         try:
             return settled, own, self._carry(settled, own, staging)
         except DuplicateValue:
@@ -441,7 +443,7 @@ class _Work:
         is_as_made = tables is intent.tables or dict(tables) == dict(intent.tables)
         if details or not is_as_made:
             intent = replace(intent, tables=tables, details={**intent.details, **details})
-        draft = self.graph.draft(intent, self.staging)
+        draft = self.pipeline.commit_point.draft(intent, self.staging)
         self.drafts.append(draft)
         if sync.kind == "schema_change":
             self.pipeline.followers.forget(branch.id)
@@ -487,7 +489,7 @@ class _Work:
         moved = move_view(self.graph, sync, kept, said, str(error))
         self.changes.append(moved.sync)
         self.actions.append(moved.action)
-        self.drafts.append(self.graph.draft(moved.intent, self.staging))
+        self.drafts.append(self.pipeline.commit_point.draft(moved.intent, self.staging))
         return None
 
     def move_held_views(self) -> None:

@@ -53,9 +53,11 @@ class RowPreparation:
         if definition is None:
             return given
         with suppress(LivingDBError):
-            schema = self._versions.schema_of(definition)
+            placements = self._versions.placements
+            schema = placements.definition_at(definition).schema
             if set(schema.key) <= set(given.columns) and not has_generated(schema):
-                changes = ingest.upserts(schema, self._versions.shape_of(definition), given)
+                shape = placements.forest_at(definition).shape
+                changes = ingest.upserts(schema, shape, given)
                 self._versions.encode_ahead(schema, changes)
                 return PreparedRows(given.rows, given.columns, given.absent, definition, changes)
         return given

@@ -26,8 +26,9 @@ from livingdb.errors import RuleViolation, Unsupported
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.lens_agreement import Disagreement, side_disagreements, whole_delta
 from livingdb.evolution.lenses.sides import VersionSide
+from livingdb.graph.commit_point import HeadMoved
 from livingdb.graph.draft import Intent
-from livingdb.graph.graph import HeadMoved, tables_of
+from livingdb.graph.graph import tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging

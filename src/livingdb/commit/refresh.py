@@ -35,12 +35,14 @@ from livingdb.evolution.masked_history import remasked_columns
 from livingdb.evolution.schema_elements import MadeChange
 from livingdb.evolution.schema_history import line_between
 from livingdb.graph.catalog_changes import NewRun
+from livingdb.graph.commit_point import HeadMoved
 from livingdb.graph.draft import Intent
 from livingdb.graph.edge_ends import UNIFIED
-from livingdb.graph.graph import Graph, HeadMoved, now, tables_of
+from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.guard.build_pending_change import authors_between, pending_refresh
 from livingdb.guard.sync_state import NOBODY, stop_sync_action
+from livingdb.tables.evict import evict
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Derived
 
@@ -159,7 +161,7 @@ def _evict_answers(graph: Graph, tables: Mapping[str, Version]) -> None:
     for version in tables.values():
         is_first = version.origin == version.address
         if is_first and isinstance(graph.versions.recipe(version), Derived):
-            graph.versions.evict(version)
+            evict(graph.versions, version)
 
 
 def _stray_tables(view: View, held: Tables, full: bool) -> dict[str, Version | None]:

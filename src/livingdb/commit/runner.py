@@ -21,7 +21,8 @@ from livingdb.commit.sync_order import upstream_syncs
 from livingdb.derivation.lag import Lag
 from livingdb.derivation.view import KIND
 from livingdb.errors import LivingDBError, MaskKeyMissing, Untrusted
-from livingdb.graph.graph import Graph, HeadMoved, now
+from livingdb.graph.commit_point import HeadMoved
+from livingdb.graph.graph import Graph, now
 from livingdb.graph.schedule import HALF, Schedule, next_time, parse_schedule
 from livingdb.guard.sync_failure import TRANSIENT_ERRORS, record_failure
 from livingdb.guard.sync_lag import missing_key, sync_lag

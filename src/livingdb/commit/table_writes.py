@@ -9,6 +9,7 @@ import numpy as np
 
 from livingdb.engines.tree_parts import TreeParts
 from livingdb.graph.storage.staging import Staging
+from livingdb.tables.fold import fold
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Counts, Definition
 from livingdb.tables.versions import Versions
@@ -87,7 +88,7 @@ def make_version(
     """The version that a table becomes, of the one that it is."""
     changes = table.delta
     if table.built is not None:
-        root = staging.join_parts(table.built, versions.forest_of(table.definition))
+        root = staging.join_parts(table.built, versions.placements.forest_of(table.definition))
         return versions.adopt(table.definition, root, table.built.count, staging.sink)
     if version is None or table.is_new:
         columns = [] if changes is None else [upserted_columns(changes)]
@@ -97,6 +98,6 @@ def make_version(
         return versions.create(table.definition, [upserted_columns(changes)], staging.sink)
     counts = Counts(len(changes), 0, 0) if table.inserts_only else None
     made = versions.change(version, changes, staging.sink, counts)
-    if versions.placement(made).layout.fold == "always":
-        versions.fold(made, staging.sink)
+    if versions.placements.of(made).layout.fold == "always":
+        fold(versions, made, staging.sink)
     return made

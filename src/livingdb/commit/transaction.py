@@ -136,8 +136,8 @@ class BranchTransaction:
         versions, definition = self.graph.versions, self.definition(name)
         if isinstance(rows, TrackedRows):
             rows.reads.add_range(name, ALL)
-        forest = versions.forest_of(versions.definition_in_force(definition))
-        return versions.root_of(rows, forest, lambda _: None)
+        forest = versions.placements.forest_of(versions.placements.definition_in_force(definition))
+        return rows.root_in(forest, lambda _: None)
 
     def schema(self, name: str) -> TableSchema:
         """The schema of a table."""

@@ -197,7 +197,7 @@ class Table(TableReader):
     def layout(self) -> Layout:
         """The layout that trees of the table are made in now, with the columns of this version."""
         self._graph.observe_now()
-        return self._graph.versions.placement(self._version).layout
+        return self._graph.versions.placements.of(self._version).layout
 
     def indexes(self) -> dict[str, tuple[str, ...]]:
         """The indexes that the table has now, of the columns of this version: names and columns."""
@@ -227,7 +227,7 @@ class Table(TableReader):
         """The canonical root of its tree: equal for equal rows and layout.  Folds if need be."""
         self._graph.observe_now()
         tree = self._graph.index.tree(self._version.address)
-        if tree is not None and self._graph.versions.is_in_place(self._version, tree):
+        if tree is not None and self._graph.versions.placements.is_in_place(self._version, tree):
             return tree.root.hex()
         return self._graph.fold(self._version).hex()
 

@@ -277,7 +277,8 @@ class _Refresh:
             made = create_version(versions, definition, rows, self._staging.sink)
         else:
             definition, trees = self._definition(stage, built[0]), built[1]
-            root = self._staging.join_parts(trees, versions.forest_of(definition), ours=True)
+            forest = versions.placements.forest_of(definition)
+            root = self._staging.join_parts(trees, forest, ours=True)
             made = versions.adopt(definition, root, trees.count, self._staging.sink)
         self.rows = versions.count(made)
         if held is not None and held.definition == made.definition:

@@ -197,7 +197,7 @@ def _stored_batches(
     batches = list(lens.create(VersionSide(versions, inputs))[part])
     whole = pa.Table.from_batches(batches, schema=definition.schema.whole)
     lens.check_new(part, whole)
-    shape = versions.forest_of(definition).shape
+    shape = versions.placements.forest_of(definition).shape
     changes = ingest.carried_upserts(definition.schema, shape, whole)
     yield [column for column in changes.columns if column is not None]
 
@@ -214,7 +214,7 @@ def underlying_version(
     lenses: list[tuple[str, str]] = []
     while versions.nearest_stored(version) is None and version.origin == version.address:
         recipe = versions.recipe(version)
-        evaluator = versions.evaluators.get(KIND)
+        evaluator = versions.derived.evaluators.get(KIND)
         if not isinstance(recipe, Derived) or not isinstance(evaluator, LensEvaluator):
             break
         if recipe.data.get(LAZY):

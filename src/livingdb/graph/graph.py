@@ -1,8 +1,4 @@
-"""The graph of one database: its snapshots and heads over its chunks, and the commit point.
-
-Commit order: chunks that are too large for the journal become durable packs; then one
-transaction of the catalog stores the small chunks, numbers the snapshot and moves the heads.
-"""
+"""The graph of one database: its snapshots and heads over its chunks."""
 
 from __future__ import annotations
 
@@ -13,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from copy import copy
 from threading import RLock
-from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
@@ -21,9 +16,8 @@ from livingdb.catalog.branches import EPOCH, Branches, BranchRow
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.connect import Place
 from livingdb.catalog.fixed_names import FixedBranches
-from livingdb.catalog.ids import BranchId
-from livingdb.catalog.snapshots import NewSnapshot, SnapshotRow
-from livingdb.catalog.sql.postgres import LostRace
+from livingdb.catalog.ids import BranchId, SyncId
+from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ActiveSyncs
 from livingdb.chunks.address import Address
 from livingdb.errors import Corruption, LivingDBError, Locked, NotFound
@@ -36,7 +30,6 @@ from livingdb.graph.known_syncs import KnownSyncs
 from livingdb.graph.leases import Leases
 from livingdb.graph.refs import ResolvedRef, resolve
 from livingdb.graph.snapshot import Edge, SnapshotRecord, TableMap
-from livingdb.graph.snapshot_time import snapshot_time
 from livingdb.graph.storage.database_store import DatabaseStore
 from livingdb.graph.storage.observe import Observer
 from livingdb.graph.storage.staging import TRANSACTION_BYTES, Scratch, Staging
@@ -44,17 +37,12 @@ from livingdb.graph.storage.upkeep import Upkeep
 from livingdb.graph.storage.version_index import CatalogIndex
 from livingdb.graph.sync_chains import SyncChains
 from livingdb.tables.index import Version
+from livingdb.tables.listeners import Listeners
 from livingdb.tables.versions import Versions
-
-if TYPE_CHECKING:
-    from livingdb.graph.catalog_changes import CatalogChange
-    from livingdb.graph.draft import Action, Draft, HeadMove, Intent
 
 __all__ = [
     "FIRST_BRANCH",
-    "BatchAlreadyStored",
     "Graph",
-    "HeadMoved",
     "missing_table_error",
     "now",
     "tables_of",
@@ -81,8 +69,19 @@ class Graph:
         self._epoch = catalog.meta(EPOCH)
         self.store = DatabaseStore(catalog, place.files, place.is_unprotected)
         self.index = CatalogIndex(catalog)
+        self.upkeep = Upkeep(self)
+        self.observer = Observer(self)
         self.versions = Versions(
-            self.store, self.index, collaborators.evaluators, redacted=self.store.redacted
+            self.store,
+            self.index,
+            collaborators.evaluators,
+            redacted=self.store.redacted,
+            listeners=Listeners(
+                self.upkeep.keep_answer,
+                self.upkeep.keep_index,
+                self.observer.note_change,
+                self.observer.note_evaluation,
+            ),
         )
         self._records: OrderedDict[Address, SnapshotRecord] = OrderedDict()
         self._scratch: Scratch | None = None
@@ -91,12 +90,6 @@ class Graph:
         self.generated = GeneratedValues(catalog.counters)
         self.forgotten = ForgottenSnapshots(catalog)
         self.leases = Leases(catalog)
-        self.upkeep = Upkeep(self)
-        self.versions.keep_answer = self.upkeep.keep_answer
-        self.versions.keep_index = self.upkeep.keep_index
-        self.observer = Observer(self)
-        self.versions.note_change = self.observer.note_change
-        self.versions.note_evaluation = self.observer.note_evaluation
         self._lock = RLock()
         self._syncs: KnownSyncs | None = None
         self._sync_chains: SyncChains | None = None
@@ -264,7 +257,7 @@ class Graph:
         if epoch != self._epoch:
             self.store.refresh()
             is_cut = self.index.refresh()
-            self.versions.forget_mapped_rows()
+            self.versions.derived.forget_mapped_rows()
             if is_cut:
                 self.versions.forget_cut_lines()
                 self.forgotten.refresh()
@@ -332,6 +325,14 @@ class Graph:
             self._syncs = known
         return known.active
 
+    def note_changed_syncs(self, syncs: Iterable[SyncId], epoch: str) -> None:
+        """A commit of this process changed syncs, and raised the epoch of the catalog to this."""
+        if self._syncs is not None:
+            self._syncs = self._syncs.changed(syncs, epoch)
+        # An epoch of syncs, right after the one that was seen: nothing else is out of date.
+        if self._epoch is not None and int(epoch) == int(self._epoch) + 1:
+            self._epoch = epoch
+
     def sync_chains(self) -> SyncChains:
         """Every sync there is, active or not."""
         rows, known = self.catalog.syncs.all(), self._sync_chains
@@ -339,21 +340,7 @@ class Graph:
             self._sync_chains = known = SyncChains.read(rows, self.branches, known)
         return known
 
-    # --- the commit point --------------------------------------------------------------------
-
-    @contextmanager
-    def exclusive_transaction(self, branch: BranchRow, group: str) -> Iterator[Connection]:
-        """A transaction that nobody else commits to the branch beside; rolled back at its end.
-
-        Those who want to be alone with branches of one group wait for each other in order.  Nobody
-        has a step to follow in it, since following is a transaction of its own.
-        """
-        while True:
-            self.branches.follow()
-            with self.catalog.exclusive_transaction(branch, group) as connection:
-                if not self.branches.has_steps(connection):
-                    yield connection
-                    return
+    # --- writing -----------------------------------------------------------------------------
 
     def stage(self, limit_bytes: int = TRANSACTION_BYTES) -> Staging:
         """Where a transaction puts what it makes, until it is stored.
@@ -362,165 +349,6 @@ class Graph:
         """
         is_read = self.place.refusal is not None
         return Staging(self.store, self.index, None if is_read else limit_bytes)
-
-    def draft(self, intent: Intent, staging: Staging, previous: Draft | None = None) -> Draft:
-        """The record of a snapshot to be, and perhaps of one on another that is to be."""
-        from livingdb.graph.draft import Draft
-
-        parents = [(parent.address, parent.time) for parent in intent.parents]
-        before = TableMap.empty()
-        if intent.on_previous:
-            assert previous is not None
-            parents.insert(0, (previous.address, previous.record.edge.time))
-            before = previous.record.map
-        elif parents:
-            before = self.record(parents[0][0]).map
-        edge = Edge(
-            intent.kind,
-            intent.operation,
-            intent.author,
-            snapshot_time(now(), [time for _, time in parents]),
-            intent.message,
-            intent.sources,
-            intent.details,
-        )
-        addresses = {n: None if v is None else v.address for n, v in intent.tables.items()}
-        tables = before.with_changes(addresses, staging.sink)
-        record = SnapshotRecord(tuple(address for address, _ in parents), edge, tables)
-        stored = record.to_chunk()
-        staging.sink(stored)
-        return Draft(intent, stored.address, record, addresses)
-
-    def store_drafts(
-        self,
-        drafts: Sequence[Draft],
-        staging: Staging,
-        moves: Sequence[HeadMove] = (),
-        unmoved: Sequence[BranchRow] = (),
-        changes: Sequence[CatalogChange] = (),
-        actions: Sequence[Action] = (),
-        held: Connection | None = None,
-    ) -> list[SnapshotRow] | None:
-        """Store snapshots, move heads and do what else is asked for, all at one time.
-
-        None if a head had moved meanwhile, or one of the branches that are to be `unmoved`, or the
-        catalog took it back for somebody else's sake: then nothing is done.  `held` is the
-        connection of somebody who is alone with a branch.
-        """
-        from livingdb.graph.draft import distinct_versions
-
-        self._check_kept(drafts, moves)
-        times = [draft.record.edge.time for draft in drafts]
-        if moves or not drafts:
-            seen = [*(move.branch for move in moves), *unmoved]
-            heads = [self.snapshots.at(branch.head).time for branch in seen]
-            times.append(snapshot_time(now(), heads))
-        moment = max(times)
-        made = distinct_versions(drafts)
-        staging.finish_packs()
-        try:
-            catalog = self.catalog
-            with catalog.write() if held is None else catalog.commit_exclusive(held) as connection:
-                if unmoved:
-                    own = [branch for draft in drafts for branch in draft.intent.moves]
-                    seen = [*own, *(move.branch for move in moves), *unmoved]
-                    self.branches.lock(connection, seen)
-                staging.write(connection)
-                self.index.save(connection, made)
-                rows = self._number_drafts(connection, drafts)
-                forwards = [(move.branch, move.to.sequence, move.operation) for move in moves]
-                if not all(self.branches.is_current(connection, branch) for branch in unmoved):
-                    raise HeadMoved
-                if not self._move_heads(connection, drafts, rows, forwards, moment):
-                    raise HeadMoved
-                # What changes the epoch comes after the moves, which compare it.
-                for change in changes:
-                    change.store(catalog, connection, rows, moment)
-                syncs = [sync for change in changes for sync in change.changed_syncs]
-                epoch = catalog.raise_epoch(connection) if syncs else None
-                for act in actions:
-                    act(connection)
-                # Whatever becomes of the answer, what a commit may have named has to stay.
-                staging.keep()
-        except (HeadMoved, LostRace):
-            return None
-        except LivingDBError:
-            found = [self.snapshots.find(draft.address) for draft in drafts]
-            kept = [row for row in found if row is not None]
-            if not drafts or len(kept) < len(drafts):
-                raise
-            rows, epoch = kept, None
-        if epoch is not None:
-            if self._syncs is not None:
-                self._syncs = self._syncs.changed(syncs, epoch)
-            # An epoch of syncs, right after the one that was seen: nothing else is out of date.
-            if self._epoch is not None and int(epoch) == int(self._epoch) + 1:
-                self._epoch = epoch
-        self._publish(rows, drafts, made, staging)
-        return rows
-
-    def _check_kept(self, drafts: Sequence[Draft], moves: Sequence[HeadMove]) -> None:
-        """`Forgotten` if a head is to stand on what retention took the rows of."""
-        for move in moves:
-            self.forgotten.check(move.to)
-        if self.index.has_hollow():
-            for draft in drafts:
-                for address in draft.addresses.values():
-                    if address is not None and not self.index.is_open(address):
-                        self.versions.check_kept(self.versions.require(address))
-
-    def _number_drafts(self, connection: Connection, drafts: Sequence[Draft]) -> list[SnapshotRow]:
-        """Number snapshots, and note the tables they change, all at once."""
-        new = [
-            NewSnapshot(
-                draft.address,
-                draft.intent.parents,
-                draft.record.edge.time,
-                draft.record.edge.kind,
-                draft.record.edge.author,
-                draft.record.edge.message,
-                draft.intent.on_previous,
-            )
-            for draft in drafts
-        ]
-        rows = self.snapshots.add_all(connection, new)
-        numbers = [row.sequence for row in rows]
-        changed = zip(numbers, (draft.addresses for draft in drafts), strict=True)
-        self.catalog.touches.add_all(connection, changed)
-        for draft, number in zip(drafts, numbers, strict=True):
-            batch = draft.intent.batch
-            if batch is not None and not self.catalog.streams.put(connection, *batch, number):
-                raise BatchAlreadyStored(f"batch {batch[1]} of the stream is in already")
-        return rows
-
-    def _move_heads(
-        self,
-        connection: Connection,
-        drafts: Sequence[Draft],
-        rows: Sequence[SnapshotRow],
-        forwards: Sequence[tuple[BranchRow, int, str]],
-        moment: int,
-    ) -> bool:
-        """Let the heads stand on the snapshots that are to be theirs; whether they were as seen."""
-        moves = [
-            (branch, row.sequence, draft.intent.operation)
-            for draft, row in zip(drafts, rows, strict=True)
-            for branch in draft.intent.moves
-        ]
-        return self.branches.move_all(connection, [*moves, *forwards], moment)
-
-    def _publish(
-        self,
-        rows: Sequence[SnapshotRow],
-        drafts: Sequence[Draft],
-        versions: Sequence[Version],
-        staging: Staging,
-    ) -> None:
-        """What was committed is known here from now on."""
-        records = (draft.record for draft in drafts)
-        self.publish(zip(rows, records, strict=True), staging)
-        self.index.mark_saved(versions)
-        self.observer.note_commit(versions)
 
     def publish(self, made: Iterable[tuple[SnapshotRow, SnapshotRecord]], staging: Staging) -> None:
         """Snapshots that were committed are known here from now on."""
@@ -546,14 +374,6 @@ class Graph:
     def fold(self, version: Version) -> Address:
         """Materialize a version, durably; its root."""
         return self.upkeep.fold(version)
-
-
-class BatchAlreadyStored(Exception):
-    """A batch of a stream that is in the database already."""
-
-
-class HeadMoved(Exception):
-    """A head was not where it had been seen."""
 
 
 def tables_of(graph: Graph, snapshot: SnapshotRow) -> dict[str, Version]:

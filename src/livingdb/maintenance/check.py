@@ -385,7 +385,7 @@ class Check:
             line.append(Version(*row))
             row = self.versions[row.base]  # type: ignore[index]
         merged = versions.merged_line(line[::-1])
-        if versions.merged_change(Version(*row), merged, lambda _: None).address != run.change:
+        if versions.runs.merged_change(Version(*row), merged, lambda _: None).address != run.change:
             self._report(where, "it is not what the changes that it covers come to")
 
     def _check_tree(self, definition: Address, root: Address, where: str) -> None:

@@ -44,7 +44,7 @@ def set_layout(graph: Graph, branch: str, table: str, layout: Layout) -> Layout:
     graph.check_writable()
     graph.observe_now()
     version = visible_version(graph, branch, table)
-    definition, before = graph.versions.definition(version), graph.versions.placement(version)
+    definition, before = graph.versions.definition(version), graph.versions.placements.of(version)
     chosen = TableLayout.of(layout, definition.schema)
     if definition.id is None:
         raise Unsupported(
@@ -135,7 +135,7 @@ def lay_out(
         graph.fold(tree.version)
         done.append(tree)
     if done:
-        graph.versions.forget_mapped_rows()
+        graph.versions.derived.forget_mapped_rows()
     return done
 
 
@@ -154,11 +154,11 @@ def displaced_tree(graph: Graph, version: Version) -> Version | None:
     versions = graph.versions
     near = versions.nearest_stored(version)
     while near is None:
-        source = versions.row_source(versions.require(version.origin))
+        source = versions.derived.row_source(versions.require(version.origin))
         if source is None:
             return None
         version = source.version
         near = versions.nearest_stored(version)
     tree = graph.index.tree(near.address)
-    is_right = tree is None or versions.is_in_place(near, tree)
+    is_right = tree is None or versions.placements.is_in_place(near, tree)
     return None if is_right or graph.index.is_cached(near.address) else near

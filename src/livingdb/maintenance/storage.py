@@ -11,7 +11,7 @@ from livingdb.chunks.address import Address
 from livingdb.graph.graph import Graph
 from livingdb.graph.storage.projection_files import ProjectionFiles
 from livingdb.maintenance.reach import Trees, recipe_chunks, recipe_inputs
-from livingdb.tables.index import Version
+from livingdb.tables.index import Version, version_below
 from livingdb.tables.recipe import load_recipe
 
 __all__ = ["Storage", "Weight", "measure_storage", "used_bytes"]
@@ -143,7 +143,7 @@ class _Scales:
             recipe = part.recipe if is_anchored else version.address
             found.add(recipe)
             found.update(recipe_chunks(load_recipe(self._graph.store, recipe)))
-            below = versions.version_below(version)
+            below = version_below(versions.index, version)
             assert below is not None
             version = below
         found.add(nearest.address)

@@ -57,7 +57,7 @@ def fold(spark: SparkSession, graph: Graph, version: Version) -> TreeParts:
     source, lenses = underlying_version(graph, version)
     schema = graph.versions.definition(source).schema
     names = schema.whole.names if lenses else [column.name for column in schema.stored_columns]
-    definition = json.dumps(graph.versions.placement(version).definition.to_json())
+    definition = json.dumps(graph.versions.placements.of(version).definition.to_json())
     scans = plan_scan(graph, source, names, scan_bounds(schema, {}), 2 * parallelism(spark))
     tasks = [_FoldTask(scan, lenses, definition) for scan in scans]
     made = [json.loads(result) for result in run_tasks(spark, _fold, tasks)]

@@ -45,7 +45,7 @@ def project_version(
     if not _is_possible(spark, graph, version):
         return None
     files = ProjectionFiles(graph.place.files)
-    layout = graph.versions.placement(version).layout
+    layout = graph.versions.placements.of(version).layout
     is_wanted = make and (layout.projection or graph.versions.count(version) >= least_rows)
     held = files.held()
     if not held and not is_wanted:

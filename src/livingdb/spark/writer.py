@@ -27,7 +27,7 @@ from livingdb.database.database import Database
 from livingdb.database.open_database import open_database
 from livingdb.errors import InvalidData, TransactionConflict
 from livingdb.files.url import open_files
-from livingdb.graph.graph import BatchAlreadyStored
+from livingdb.graph.commit_point import BatchAlreadyStored
 from livingdb.graph.rules import check_writable
 from livingdb.spark.branch_option import BranchOption
 from livingdb.spark.brief_errors import brief_errors

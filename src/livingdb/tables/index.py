@@ -28,6 +28,7 @@ __all__ = [
     "ancestor_at",
     "require",
     "skip_depth",
+    "version_below",
 ]
 
 NO_SETTINGS = TableSettings()
@@ -176,6 +177,16 @@ def ancestor_address(index: VersionIndex, version: Version, depth: int) -> Addre
             return step
         version = require(index, step)
     return version.address
+
+
+def version_below(index: VersionIndex, version: Version) -> Version | None:
+    """The version that another one is reached from; None: none is, or history was cut there."""
+    if version.base is None:
+        return None
+    if not index.is_hollow(version.base):
+        return require(index, version.base)
+    run = index.line(version, 0, 1)[0].run
+    return None if run is None else require(index, run.since)
 
 
 def require(index: VersionIndex, address: Address | None) -> Version:

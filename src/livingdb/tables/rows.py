@@ -25,6 +25,7 @@ from livingdb.trees.scan import ALL, Span, ZoneFilter
 if TYPE_CHECKING:
     from livingdb.tables.table_index import RowIndexes
     from livingdb.tables.virtual_forest import VirtualForest
+    from livingdb.trees.builder import Sink
 
 __all__ = ["RowSet"]
 
@@ -177,3 +178,19 @@ class RowSet:
         before = self.forest.contains(self.root, self.tail.keys)
         after = self.tail.presence(self.tail.keys, before)
         return rows + int(after.sum()) - int(before.sum())
+
+    def lies_in(self, forest: Forest) -> bool:
+        """Whether these are the rows of a tree, and a tail over it, that lies as a forest's do."""
+        under = self.forest
+        return isinstance(under, Forest) and under.grouping.is_laid_as(forest.grouping)
+
+    def root_in(self, forest: Forest, sink: Sink) -> Address:
+        """The root of the tree that the rows make in a forest; what is new of it goes to a sink."""
+        if not isinstance(self.forest, Forest) or not self.lies_in(forest):
+            return self.build_in(forest, sink)
+        return self.root if self.tail is None else self.forest.edit(self.root, self.tail, sink)
+
+    def build_in(self, forest: Forest, sink: Sink) -> Address:
+        """The same, built of all rows, whatever they lie in."""
+        names = [column.name for column in self.schema.stored_columns]
+        return forest.build((batch.columns for batch in self.batches(names)), sink)

@@ -117,7 +117,8 @@ class SecondaryTrees(ABC):
             return False
         described = self._describe(self._versions.definition(anchor).schema, group)
         entries = self._whole_entries(self._versions.rows(anchor), described, group)
-        return self._versions.forest_of(described).build([entries], lambda chunk: None) != found
+        forest = self._versions.placements.forest_of(described)
+        return forest.build([entries], lambda chunk: None) != found
 
     def _find_address(self, anchor: Version, group: Sequence[str]) -> Address:
         return self._recipe(anchor, group).to_chunk().address
@@ -141,17 +142,17 @@ class SecondaryTrees(ABC):
         recipe = self._recipe(anchor, group).to_chunk()
         chunks = [described.to_chunk(), recipe]
         near = self._indexed_before(anchor, group)
+        forest = self._versions.placements.forest_of(described)
         if near is None:
             columns = self._whole_entries(self._versions.rows(anchor), described, group)
-            root = self._versions.forest_of(described).build([columns], chunks.append)
+            root = forest.build([columns], chunks.append)
         else:
             older, held = near
             changes = self._difference(older, anchor, described, group)
-            forest = self._versions.forest_of(described)
             root = forest.edit(held, changes, chunks.append) if len(changes) else held
         address = recipe.address
         version = Version(address, chunks[0].address, address, None, None, 0, 0, address)
-        self._versions.keep_index(BuiltIndex(version, anchor, root, chunks))
+        self._versions.listeners.keep_index(BuiltIndex(version, anchor, root, chunks))
         return root
 
     def _indexed_before(
@@ -183,7 +184,7 @@ class SecondaryTrees(ABC):
         """What changes made one version of another do to its tree."""
         versions = self._versions
         keys = versions.tail_since(older, anchor).keys
-        shape = versions.forest_of(described).shape
+        shape = versions.placements.forest_of(described).shape
         parts = []
         for version, operation in ((older, DELETE), (anchor, UPSERT)):
             rows = versions.rows(version)

@@ -174,7 +174,7 @@ class TableIndexes(SecondaryTrees):
         """The versions that the indexes are of the tree that a version is read from."""
         versions, anchor = self._versions, self._versions.nearest_stored(version)
         while anchor is None:
-            source = versions.row_source(versions.require(version.origin))
+            source = versions.derived.row_source(versions.require(version.origin))
             if source is None:
                 return []
             version = source.version
@@ -216,7 +216,7 @@ class TableIndexes(SecondaryTrees):
         return [array.take(taken) for array in columns], encoded[order]
 
     def _make_form(self, definition: Address, group: Sequence[str], is_unique: bool) -> _Form:
-        schema = self._versions.schema_of(definition)
+        schema = self._versions.placements.definition_at(definition).schema
         trees: SecondaryTrees = self._versions.uniques if is_unique else self
         described = trees._describe(schema, group)
         columns = _stored_columns(schema, group)
@@ -225,7 +225,7 @@ class TableIndexes(SecondaryTrees):
         return _Form(
             columns,
             described.schema.key_codec,
-            self._versions.forest_of(described),
+            self._versions.placements.forest_of(described),
             tuple(range(len(group), len(group) + len(schema.key))),
             schema.key_codec,
             is_whole=is_unique,

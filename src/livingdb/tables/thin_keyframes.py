@@ -6,7 +6,8 @@ from collections.abc import Container
 from itertools import pairwise
 
 from livingdb.chunks.address import Address
-from livingdb.tables.index import Version
+from livingdb.tables.evict import evict
+from livingdb.tables.index import Version, version_below
 from livingdb.tables.versions import Versions
 
 __all__ = ["thin_keyframes"]
@@ -30,7 +31,7 @@ def thin_keyframes(
     kept = frames[0]
     for middle, oldest in pairwise(frames[1:]):
         is_near = head.changed - oldest.changed <= 2 * (head.changed - kept.changed)
-        if is_near and middle.address not in keep and versions.evict(middle):
+        if is_near and middle.address not in keep and evict(versions, middle):
             evicted.append(middle)
         else:
             kept = middle
@@ -43,6 +44,6 @@ def _keyframes(versions: Versions, head: Version) -> list[Version]:
     frame = versions.nearest_stored(head)
     while frame is not None:
         frames.append(frame)
-        below = versions.version_below(frame)
+        below = version_below(versions.index, frame)
         frame = None if below is None else versions.nearest_stored(below)
     return frames

@@ -62,7 +62,7 @@ class UniqueIndexes(SecondaryTrees):
         for _, group in self._versions.definition(version).schema.uniques:
             anchor, names = self._anchor(version, group)
             is_kept = self._versions.nearest_stored(anchor) is not None
-            if is_kept or self._versions.row_source(anchor) is not None:
+            if is_kept or self._versions.derived.row_source(anchor) is not None:
                 self.make_root(anchor, names)  # of others the first reader makes the rows
 
     def used_by(self, version: Version) -> list[Address]:
@@ -93,7 +93,7 @@ class UniqueIndexes(SecondaryTrees):
 
     def _source(self, version: Version, group: Sequence[str]) -> tuple[Version, list[str]] | None:
         """The version whose rows an origin has, and its columns, if they are unique there, too."""
-        below = self._versions.row_source(self._versions.require(version.origin))
+        below = self._versions.derived.row_source(self._versions.require(version.origin))
         if below is None or not all(name in below.columns for name in group):
             return None
         names = [below.columns[name] for name in group]
@@ -103,7 +103,7 @@ class UniqueIndexes(SecondaryTrees):
     def _seek(self, anchor: Version, group: Sequence[str], values: Sequence[pa.Array]) -> KeyArray:
         schema = self._versions.definition(anchor).schema
         described = self._describe(schema, group)
-        forest = self._versions.forest_of(described)
+        forest = self._versions.placements.forest_of(described)
         wanted = np.unique(described.schema.key_codec.encode(list(values)))
         count = len(group)
         positions = list(range(count, count + len(schema.key)))

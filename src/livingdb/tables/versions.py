@@ -1,15 +1,12 @@
-"""Versions: making them, reading them, and choosing which to keep as trees.
+"""Versions: making them, and reading them from the nearest tree and what lies over it.
 
-A materialization is a cached answer.  Making one (`fold`) or dropping one (`evict`) changes
+A materialization is a cached answer.  Making one (`fold.py`) or dropping one (`evict.py`) changes
 what a read costs and nothing else.
 """
 
 from __future__ import annotations
 
-import time as clock
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import islice
 
@@ -18,12 +15,12 @@ import pyarrow as pa
 from livingdb.chunks.address import Address, short
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.near_chunks import NearChunks
-from livingdb.chunks.store import ChunkReader, ChunkStore, StoredChunk
-from livingdb.errors import Forgotten, Unsupported
+from livingdb.chunks.store import ChunkReader, ChunkStore
+from livingdb.errors import Forgotten
 from livingdb.tables.classify import classify
+from livingdb.tables.derived_versions import DerivedVersions
 from livingdb.tables.evaluator import Evaluator
 from livingdb.tables.index import (
-    Run,
     Stretch,
     Tree,
     Version,
@@ -33,8 +30,8 @@ from livingdb.tables.index import (
     require,
     skip_depth,
 )
-from livingdb.tables.layout import FOLD_FLOOR_ROWS, TableLayout
-from livingdb.tables.placement import Placement
+from livingdb.tables.listeners import Listeners
+from livingdb.tables.placement import Placements
 from livingdb.tables.read_counts import ReadCounts
 from livingdb.tables.recipe import (
     Change,
@@ -47,9 +44,8 @@ from livingdb.tables.recipe import (
     load_recipe,
 )
 from livingdb.tables.rows import RowSet
-from livingdb.tables.run import is_run_worth, run_start
+from livingdb.tables.run import Runs
 from livingdb.tables.schema import TableSchema
-from livingdb.tables.secondary_tree import BuiltIndex, RowSource
 from livingdb.tables.stored_delta import (
     DeltaEncoder,
     carried_positions,
@@ -57,24 +53,16 @@ from livingdb.tables.stored_delta import (
     store_delta,
 )
 from livingdb.tables.table_index import TableIndexes
-from livingdb.tables.tail import BaseRows, Tails
+from livingdb.tables.tail import Tails
 from livingdb.tables.unique_index import UniqueIndexes
 from livingdb.trees.builder import Sink
 from livingdb.trees.delta import Delta
 from livingdb.trees.forest import Forest
 from livingdb.trees.nodes import Cache
-from livingdb.trees.shape import Shape
 
 __all__ = ["Versions"]
 
 _NEARBY = 8
-_LINK_ROWS = 16
-
-
-KeepAnswer = Callable[[Version, Derived, Sequence[StoredChunk]], None]
-KeepIndex = Callable[[BuiltIndex], None]
-NoteChange = Callable[[Version, Delta], None]
-NoteEvaluation = Callable[[Version, float], None]
 
 
 class Versions:
@@ -87,29 +75,21 @@ class Versions:
         evaluators: Mapping[str, Evaluator] | None = None,
         cache: Cache | None = None,
         redacted: Set[Address] = frozenset(),
+        listeners: Listeners | None = None,
     ):
         self.store = store
         self._redacted = redacted
         self.index = index
-        self.evaluators: Mapping[str, Evaluator] = {} if evaluators is None else evaluators
         self.cache = cache if cache is not None else Cache()
+        self.placements = Placements(store, index, self.cache)
+        self._definition = self.placements.definition_at
+        self._origin_recipe = lru_cache(maxsize=1024)(lambda a: load_recipe(store, a))
         self._tails = Tails(index, self._load_deltas)
         self._encoder = DeltaEncoder()
-        self._definition = lru_cache(maxsize=1024)(lambda a: Definition.load(store, a))
-        self._forest = lru_cache(maxsize=1024)(self._make_forest)
-        self._place = lru_cache(maxsize=1024)(self._make_placement)
-        self._mapped = lru_cache(maxsize=1024)(self._mapped_rows)
-        self._projected_reads: Counter[Address] = Counter()
-        self._origin_recipe = lru_cache(maxsize=1024)(lambda a: load_recipe(store, a))
+        self.runs = Runs(index, self.placements, self._tails, redacted)
+        self.derived = DerivedVersions(self, self._tails, {} if evaluators is None else evaluators)
+        self.listeners = Listeners.storing(store, index) if listeners is None else listeners
         self._empty: dict[Address, tuple[Forest, Address]] = {}
-        self.keep_answer: KeepAnswer = self._put_answer
-        """Takes the tree of a version that was evaluated to be read."""
-        self.keep_index: KeepIndex = self._put_index
-        """Takes an index that was made to be read."""
-        self.note_change: NoteChange = lambda version, changes: None
-        """Is told of changes that are made."""
-        self.note_evaluation: NoteEvaluation = lambda version, seconds: None
-        """Is told of versions that are evaluated to be read, and how long that took."""
         self.uniques = UniqueIndexes(self)
         self.indexes = TableIndexes(self)
 
@@ -119,7 +99,7 @@ class Versions:
         self, definition: Definition, batches: Iterable[Sequence[pa.Array]], sink: Sink
     ) -> Version:
         """A version that holds these rows: stored columns, sorted by key, each key once."""
-        forest = Forest(self.store, definition.layout.grouping(definition.schema), self.cache)
+        forest = self.placements.forest_of(definition)
         count = 0
 
         def counted() -> Iterable[Sequence[pa.Array]]:
@@ -165,59 +145,9 @@ class Versions:
         version = self._child(base, stored.address, len(changes), rows)
         self.index.put(version)
         self._tails.remember(version.address, changes)
-        self.note_change(version, changes)
-        start = self._run_start(version)
-        if start is not None and self._tails.is_at_hand(start, version):
-            run = self.make_run(version, sink)
-            if run is not None:
-                self.index.put_run(run)
+        self.listeners.note_change(version, changes)
+        self.runs.put_if_at_hand(version, sink)
         return version
-
-    def _run_start(self, version: Version) -> int | None:
-        """The depth from which a version is to have a run; None if it is to have none."""
-        return run_start(version.depth, self.require(version.keyframe).depth)
-
-    def is_run_due(self, version: Version) -> bool:
-        """Whether a version is to have a run, and has none: who made it had too much to read."""
-        start = self._run_start(version)
-        if start is None or self.index.line(version, start, 1)[0].run is not None:
-            return False
-        if not self.index.has_hollow():
-            return True
-        return not self.index.is_hollow(ancestor_at(self.index, version, start).address)
-
-    def make_run(self, version: Version, sink: Sink) -> Run | None:
-        """The run that a version is to have, if it is worth it; its chunks go to the sink."""
-        start = self._run_start(version)
-        since = None if start is None else ancestor_at(self.index, version, start)
-        if since is None or self.index.is_hollow(since.address):
-            return None
-        if not is_run_worth(since, version):
-            return None
-        merged = self._tails.since(since.depth, version)
-        stored = self.merged_change(since, merged, sink)
-        self._tails.remember(stored.address, merged)
-        return Run(version.address, since.address, since.depth, stored.address)
-
-    def anchor(self, since: Version, version: Version, sink: Sink) -> Run:
-        """The run to a version from any that it comes from; its chunks go to the sink."""
-        stored = self.merged_change(since, self._tails.since(since.depth, version), sink)
-        return Run(version.address, since.address, since.depth, stored.address)
-
-    def merged_change(self, since: Version, merged: Delta, sink: Sink) -> StoredChunk:
-        """The recipe of changes that many versions made to one: the same, however merged."""
-        recipe = store_delta(self.definition(since).schema, merged, since.address, None, sink)
-        stored = fresh_recipe(recipe, self._redacted.__contains__)
-        sink(stored)
-        return stored
-
-    def schema_of(self, definition: Address) -> TableSchema:
-        """The schema of a definition."""
-        return self._definition(definition).schema
-
-    def shape_of(self, definition: Address) -> Shape:
-        """The shape of rows of tables of a definition."""
-        return self._forest(definition).shape
 
     def encode_ahead(self, schema: TableSchema, changes: Delta) -> None:
         """Encode changes that somebody is about to make."""
@@ -228,11 +158,11 @@ class Versions:
 
         It is never built upon what nobody stores.
         """
-        near, forest = self.nearest_stored(version), self.forest_of(definition)
+        near, forest = self.nearest_stored(version), self.placements.forest_of(definition)
         if near is None or self.index.is_cached(near.address):
-            root = _build(self.rows(version), forest, sink)
+            root = self.rows(version).build_in(forest, sink)
         else:
-            root = self.root_of(self._rows_over(near, version), forest, sink)
+            root = self._rows_over(near, version).root_in(forest, sink)
         return self.adopt(definition, root, self.count(version), sink)
 
     def derive(self, recipe: Derived, sink: Sink) -> Version:
@@ -241,7 +171,7 @@ class Versions:
             self.check_kept(self.require(Address(bytes.fromhex(text))))
         stored = fresh_recipe(recipe, self._is_taken)
         sink(stored)
-        definition = self._evaluator(recipe).definition(recipe)
+        definition = self.derived.definition(recipe)
         address = stored.address
         version = Version(address, definition, address, None, None, 0, 0, address)
         self.index.put(version)
@@ -268,37 +198,6 @@ class Versions:
         """The schema of a version, and the layout that its table was made with."""
         return self._definition(version.definition)
 
-    def placement(self, version: Version) -> Placement:
-        """Where trees of a version go: in the layout that its table has now."""
-        table = self._definition(version.definition).id
-        chosen = None if table is None else self.index.table_settings(table).layout
-        return self._place(version.definition, chosen)
-
-    def definition_in_force(self, definition: Definition) -> Definition:
-        """A definition with the layout that its table has now."""
-        table = definition.id
-        chosen = None if table is None else self.index.table_settings(table).layout
-        if chosen is None:
-            return definition
-        return replace(definition, layout=chosen.fit(definition.schema))
-
-    def _make_placement(self, address: Address, chosen: TableLayout | None) -> Placement:
-        definition, forest = self._definition(address), self._forest(address)
-        if chosen is None:
-            return Placement(definition, forest)
-        wanted = replace(definition, layout=chosen.fit(definition.schema))
-        made = self.forest_of(wanted)
-        if made.grouping.is_laid_as(forest.grouping):
-            return Placement(wanted, forest, is_given=True)
-        return Placement(wanted, made, wanted.to_chunk(), is_given=True)
-
-    def is_in_place(self, version: Version, tree: Tree) -> bool:
-        """Whether a tree of a version lies as trees of its table are made now."""
-        place = self.placement(version)
-        if place.other is None and tree.layout is None:
-            return True
-        return self.forest_under(version, tree).grouping.is_laid_as(place.forest.grouping)
-
     def is_alike(self, one: Version, other: Version) -> bool:
         """Whether two versions have the same columns, which may differ in identity alone."""
         if one.definition == other.definition:
@@ -315,19 +214,7 @@ class Versions:
 
     def forest(self, version: Version) -> Forest:
         """The trees of a version's own definition; a tree that it has may lie in others."""
-        return self._forest(version.definition)
-
-    def forest_under(self, version: Version, tree: Tree) -> Forest:
-        """The trees that a tree of a version is one of."""
-        return self._forest(version.definition if tree.layout is None else tree.layout)
-
-    def forest_of(self, definition: Definition) -> Forest:
-        """The trees that rows of a table of that definition lie in."""
-        return Forest(self.store, definition.layout.grouping(definition.schema), self.cache)
-
-    def _make_forest(self, definition: Address) -> Forest:
-        known = self._definition(definition)
-        return Forest(self.store, known.layout.grouping(known.schema), self.cache)
+        return self.placements.forest_at(version.definition)
 
     def rows(self, version: Version, counts: ReadCounts | None = None) -> RowSet:
         """The rows of a version: its nearest materialization and the tail over it.
@@ -337,29 +224,12 @@ class Versions:
         """
         self.check_kept(version)
         kept = self.nearest_stored(version)
-        mapped = None if kept is not None else self._mapped(version.origin)
-        if mapped is not None:
-            self._projected_reads[version.origin] += 1
-            if version.origin == version.address:
-                return mapped.rows if counts is None else replace(mapped.rows, counts=counts)
-            origin = self.require(version.origin)
-            tail = self._tails.tail(origin, version, mapped)
-            return replace(mapped.rows, tail=tail, counts=counts)
-        kept = kept if kept is not None else self._evaluate(version)
+        if kept is None:
+            mapped = self.derived.rows(version, counts)
+            if mapped is not None:
+                return mapped
+            kept = self.derived.evaluate(version)
         return self._rows_over(kept, version, counts)
-
-    def projected_reads(self, version: Version) -> int:
-        """How often the line of a version was read through lenses, by this process."""
-        return self._projected_reads[version.origin]
-
-    def forget_projections(self) -> None:
-        """Find out anew where rows that are mapped as they are read begin: there is a tree more."""
-        self.forget_mapped_rows()
-        self._projected_reads.clear()
-
-    def forget_mapped_rows(self) -> None:
-        """The trees that rows are mapped from as they are read may be gone."""
-        self._mapped.cache_clear()
 
     def forget_rows(self) -> None:
         """Read everything anew: rows of what was read before may have been erased."""
@@ -367,9 +237,7 @@ class Versions:
         self._tails.clear()
         self._encoder = DeltaEncoder()
         self._origin_recipe.cache_clear()
-        self.forget_projections()
-        for evaluator in self.evaluators.values():
-            evaluator.forget_rows()
+        self.derived.forget_rows()
 
     def tree_rows(self, version: Version) -> RowSet:
         """The rows of a version as a stored tree and the tail over it."""
@@ -381,10 +249,10 @@ class Versions:
     ) -> RowSet:
         tree = self.index.tree(keyframe.address)
         assert tree is not None
-        schema = self.definition(version).schema
+        schema = self._definition(version.definition).schema
         is_own = keyframe.address == version.address
         tail = None if is_own else self._tails.tail(keyframe, version)
-        forest = self.forest_under(version, tree)
+        forest = self.placements.forest_under(version, tree)
         indexes = self.indexes.of(keyframe)
         return RowSet(schema, forest, tree.root, tail, counts=counts, indexes=indexes)
 
@@ -450,7 +318,7 @@ class Versions:
     def forget_cut_lines(self) -> None:
         """Snapshots were forgotten: what is remembered of lines may lead through them."""
         self._tails.forget_all()
-        self._mapped.cache_clear()
+        self.derived.forget_mapped_rows()
 
     def require(self, address: Address) -> Version:
         """The version with this address; `Corruption` if the index does not have it."""
@@ -463,7 +331,7 @@ class Versions:
     def nearest(self, version: Version) -> Version:
         """The nearest materialized ancestor, the version itself included."""
         kept = self.nearest_stored(version)
-        return kept if kept is not None else self._evaluate(version)
+        return kept if kept is not None else self.derived.evaluate(version)
 
     def nearest_stored(self, version: Version) -> Version | None:
         """The nearest materialized ancestor that is there already, the version itself included."""
@@ -490,64 +358,12 @@ class Versions:
 
     def _restore(self, origin: Version) -> Version | None:
         """An origin of rows is its own root, whatever the index forgot."""
-        recipe = self._origin_recipe(origin.address)
+        recipe = self.origin_recipe(origin)
         if not isinstance(recipe, Rows):
             return None
         self.check_kept(origin)
         self.index.materialize(origin.address, Tree(recipe.root))
         return origin
-
-    def _evaluate(self, version: Version, sink: Sink | None = None) -> Version:
-        """Make the tree of a version's origin; without a sink, whoever keeps answers has it."""
-        origin = self.require(version.origin)
-        recipe = self.recipe(origin)
-        assert isinstance(recipe, Derived)
-        evaluator = self._evaluator(recipe)
-        made: list[StoredChunk] = []
-        began = clock.perf_counter()
-        place, put = self.placement(origin), made.append if sink is None else sink
-        tree = place.tree(evaluator.root(recipe, self, place.forest, put), put)
-        if sink is None:
-            self.keep_answer(origin, recipe, made)
-            self.index.cache(origin.address, tree)
-            self.note_evaluation(origin, clock.perf_counter() - began)
-        else:
-            self.index.materialize(origin.address, tree)
-        return origin
-
-    def computed_root(self, version: Version, sink: Sink) -> Address:
-        """The root of the tree that a derived origin makes; nobody but the sink keeps it."""
-        recipe = self.recipe(version)
-        assert isinstance(recipe, Derived)
-        return self._evaluator(recipe).root(recipe, self, self.placement(version).forest, sink)
-
-    def _put_answer(self, version: Version, recipe: Derived, chunks: Sequence[StoredChunk]) -> None:
-        self.store.put(chunks)
-
-    def _put_index(self, built: BuiltIndex) -> None:
-        self.store.put(built.chunks)
-        self.index.put(built.version)
-        self.index.materialize(built.version.address, Tree(built.root))
-
-    def row_source(self, origin: Version) -> RowSource | None:
-        """The version whose rows an origin maps one by one; None if there is none."""
-        recipe = self._origin_recipe(origin.address)
-        if not isinstance(recipe, Derived):
-            return None
-        return self._evaluator(recipe).row_source(recipe, self)
-
-    def _mapped_rows(self, origin: Address) -> BaseRows | None:
-        """The rows of a derived version, if they can be found as they are read."""
-        recipe = self.recipe(self.require(origin))
-        assert isinstance(recipe, Derived)
-        rows = self._evaluator(recipe).rows(recipe, self)
-        return None if rows is None else BaseRows(rows)
-
-    def _evaluator(self, recipe: Derived) -> Evaluator:
-        evaluator = self.evaluators.get(recipe.kind)
-        if evaluator is None:
-            raise Unsupported(f"nothing here evaluates recipes of the kind {recipe.kind!r}")
-        return evaluator
 
     def _load_delta(self, version: Version) -> Delta:
         return self._load_deltas([Stretch(version)])[0]
@@ -569,110 +385,6 @@ class Versions:
             loaded.append(load_delta(store, schema, self.forest(part.version).shape, recipe))
         return loaded
 
-    # --- materializing -----------------------------------------------------------------------
-
-    def is_fold_due(self, version: Version) -> bool:
-        """Whether the layout in force asks for a tree of the version's own.
-
-        A small table that lies in another layout is laid out anew as it is touched; of a larger
-        one a long tail decides, or whoever lays out tables.
-        """
-        place = self.placement(version)
-        layout, recorded = place.layout, self.require(version.keyframe)
-        if place.is_given and layout.fold != "never" and self._is_displaced(version, recorded):
-            return True
-        if layout.fold == "auto" and _weight(recorded, version) <= FOLD_FLOOR_ROWS:
-            return False
-        keyframe = self.nearest_stored(version) or self.require(version.origin)
-        tail = version.changed - keyframe.changed
-        if layout.fold == "auto":
-            tail = _weight(keyframe, version)
-        if layout.fold in ("always", "never"):
-            return layout.is_fold_due(tail, 0)
-        return tail > 0 and layout.is_fold_due(tail, self.count(keyframe))
-
-    def _is_displaced(self, version: Version, recorded: Version) -> bool:
-        """Whether the tree that a version is read from lies otherwise, and has few rows."""
-        known = self.index.tree(recorded.address)
-        if known is not None and self.is_in_place(version, known):
-            return False
-        near = self.nearest_stored(version)
-        tree = None if near is None else self.index.tree(near.address)
-        if near is None or tree is None or self.is_in_place(version, tree):
-            return False
-        return self.count(near) <= FOLD_FLOOR_ROWS
-
-    def version_below(self, version: Version) -> Version | None:
-        """The version that another one is reached from; None: none is, or history was cut there."""
-        if version.base is None:
-            return None
-        if not self.index.is_hollow(version.base):
-            return self.require(version.base)
-        run = self.index.line(version, 0, 1)[0].run
-        return None if run is None else self.require(run.since)
-
-    def fold(self, version: Version, sink: Sink) -> Address:
-        """Materialize the version in the layout in force; its root.
-
-        It is never built upon what nobody stores, and built anew where the nearest tree lies in
-        another layout.
-        """
-        known = self.folded_root(version)
-        if known is not None:
-            return known
-        near = self.nearest_stored(version)
-        is_stored = near is not None and not self.index.is_cached(near.address)
-        if not is_stored and (near is not None or self._mapped(version.origin) is None):
-            self._evaluate(version, sink)
-        rows = self.rows(version)
-        place = self.placement(version)
-        root = self.root_of(rows, place.forest, sink)
-        if rows.tail is not None or not _lies_in(rows, place.forest):
-            self.index.materialize(version.address, place.tree(root, sink))
-        return root
-
-    def folded_root(self, version: Version) -> Address | None:
-        """The root of a version's stored tree, if it has one in the layout in force."""
-        tree = self.index.tree(version.address)
-        if tree is None or self.index.is_cached(version.address):
-            return None
-        return tree.root if self.is_in_place(version, tree) else None
-
-    def root_of(self, rows: RowSet, forest: Forest, sink: Sink) -> Address:
-        """The root of the tree that rows make in a forest."""
-        if not isinstance(rows.forest, Forest) or not _lies_in(rows, forest):
-            return _build(rows, forest, sink)
-        if rows.tail is None:
-            return rows.root
-        return rows.forest.edit(rows.root, rows.tail, sink)
-
-    def evict(self, version: Version) -> bool:
-        """Forget the tree of a version; refused (False) where it is the data itself."""
-        if version.base is None and isinstance(self.recipe(version), Rows):
-            return False
-        if self.version_below(version) is None and self.index.is_hollow(version.origin):
-            return False
-        self.index.evict(version.address)
-        return True
-
-
-def _lies_in(rows: RowSet, forest: Forest) -> bool:
-    """Whether rows are those of a tree, and a tail over it, that lies as those of a forest do."""
-    under = rows.forest
-    return isinstance(under, Forest) and under.grouping.is_laid_as(forest.grouping)
-
-
-def _build(rows: RowSet, forest: Forest, sink: Sink) -> Address:
-    """The root of a tree that is built of rows, whatever they lie in."""
-    names = [column.name for column in rows.schema.stored_columns]
-    return forest.build((batch.columns for batch in rows.batches(names)), sink)
-
 
 def _forgotten(version: Version, why: str) -> Forgotten:
     return Forgotten(f"version {short(version.address)} of a table cannot be read: {why}")
-
-
-def _weight(keyframe: Version, version: Version) -> int:
-    """What a tail costs a reader, in rows: many small deltas cost more than their rows."""
-    links = version.depth - keyframe.depth
-    return version.changed - keyframe.changed + _LINK_ROWS * links

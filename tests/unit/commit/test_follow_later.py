@@ -14,7 +14,7 @@ from livingdb import evolution as ev
 from livingdb.catalog.branches import BranchRow
 from livingdb.commit import follow_later
 from livingdb.errors import Corruption, Locked, StorageFailure, TransactionConflict
-from livingdb.graph.graph import HeadMoved
+from livingdb.graph.commit_point import HeadMoved
 
 VERSIONS = 5
 OTHERS = [f"v{number}" for number in range(VERSIONS)]

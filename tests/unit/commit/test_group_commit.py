@@ -61,13 +61,13 @@ def _waiting(commits: Any) -> int:
 def count_transactions(db: Database, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many snapshots each transaction of the catalog stores from now on."""
     stored: list[int] = []
-    store = db._graph.store_drafts
+    store = db._pipeline.commit_point.store
 
     def counted(drafts: Sequence[Any], *rest: Any) -> Any:
         stored.append(len(drafts))
         return store(drafts, *rest)
 
-    monkeypatch.setattr(db._graph, "store_drafts", counted)
+    monkeypatch.setattr(db._pipeline.commit_point, "store", counted)
     return stored
 
 
@@ -157,7 +157,7 @@ def test_what_others_have_a_say_in_is_committed_by_itself(
 
 def test_who_loses_a_race_is_made_again(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     with db:
-        store, rivals = db._graph.store_drafts, [100]
+        store, rivals = db._pipeline.commit_point.store, [100]
         with livingdb.open(db.name, author="bob", engine="embedded") as other:
 
             def raced(*given: Any) -> Any:
@@ -166,7 +166,7 @@ def test_who_loses_a_race_is_made_again(db: Database, monkeypatch: pytest.Monkey
                         tx.upsert("t", {"id": [rivals.pop()], "v": [1]})
                 return store(*given)
 
-            monkeypatch.setattr(db._graph, "store_drafts", raced)
+            monkeypatch.setattr(db._pipeline.commit_point, "store", raced)
             monkeypatch.setattr(other._graph.place.turns, "_path", Path("/nowhere/turns"))
             ids = [[30], [31], [32]]
             made = write_at_once(
@@ -187,7 +187,7 @@ def test_if_the_catalog_fails_so_do_all(db: Database, monkeypatch: pytest.Monkey
             raise livingdb.StorageFailure("the disk is full")
 
         with monkeypatch.context() as patched:
-            patched.setattr(db._graph, "store_drafts", full)
+            patched.setattr(db._pipeline.commit_point, "store", full)
             writes: list[Write] = [
                 lambda b, n=n: b.upsert("t", {"id": [n], "v": [n]}) for n in range(3)
             ]

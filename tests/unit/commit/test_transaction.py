@@ -21,7 +21,6 @@ from livingdb.errors import (
     TransactionConflict,
 )
 from livingdb.evolution import AddColumn, RenameColumn
-from livingdb.graph.graph import Graph
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
@@ -217,10 +216,14 @@ def test_a_table_made_and_dropped_again_is_nothing(branch: livingdb.Branch) -> N
 
 
 def lose_races(
-    graph: Graph, monkeypatch: pytest.MonkeyPatch, races: int, meanwhile: Callable[[int], object]
+    branch: livingdb.Branch,
+    monkeypatch: pytest.MonkeyPatch,
+    races: int,
+    meanwhile: Callable[[int], object],
 ) -> list[bool]:
     """Let others be faster so many times; whether each attempt was alone with the branch."""
-    real, alone = graph.store_drafts, []
+    commit_point = branch.database._pipeline.commit_point
+    real, alone = commit_point.store, []
 
     def raced(*asked: Any) -> Any:
         held = asked[-1]
@@ -228,12 +231,12 @@ def lose_races(
         if len(alone) <= races:
             if held is None:
                 with monkeypatch.context() as quiet:
-                    quiet.setattr(graph, "store_drafts", real)
+                    quiet.setattr(commit_point, "store", real)
                     meanwhile(len(alone))
             return None
         return real(*asked)
 
-    monkeypatch.setattr(graph, "store_drafts", raced)
+    monkeypatch.setattr(commit_point, "store", raced)
     return alone
 
 
@@ -242,7 +245,7 @@ def test_who_lost_some_races_takes_the_branch_alone(
 ) -> None:
     work = begin(branch)
     work.upsert("t", {"id": [9], "v": [900]})
-    alone = lose_races(work.graph, monkeypatch, 4, lambda number: commit(branch, upsert(number)))
+    alone = lose_races(branch, monkeypatch, 4, lambda number: commit(branch, upsert(number)))
     work.commit("mine", "bo", "")
     assert alone == [False] * 4 + [True]
     changed = {1: 101, 2: 102, 3: 103, 4: 104, 9: 900}
@@ -255,7 +258,7 @@ def test_who_loses_every_race_gives_up(
     work = begin(branch)
     work.upsert("t", {"id": [9], "v": [900]})
     with monkeypatch.context() as races:
-        alone = lose_races(work.graph, races, 100, lambda number: None)
+        alone = lose_races(branch, races, 100, lambda number: None)
         with pytest.raises(TransactionConflict, match="others keep moving 'test/"):
             work.commit("mine", "bo", "")
     assert len(alone) == 16

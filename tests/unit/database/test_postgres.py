@@ -31,7 +31,7 @@ from livingdb import (
     TransactionConflict,
 )
 from livingdb.evolution import AddColumn
-from livingdb.graph.graph import BatchAlreadyStored
+from livingdb.graph.commit_point import BatchAlreadyStored
 from livingdb.maintenance.upkeep.runner import UpkeepReport
 
 CANARY = "hunter2-canary"

@@ -211,8 +211,8 @@ def test_a_branch_that_moves_between_the_check_and_the_commit(
     tx = one.transaction(isolation="serializable")
     total(tx, f"{two}.t")
     put(tx, 1, 77)
-    graph = one.database._graph
-    real, raced = graph.store_drafts, []
+    commit_point = one.database._pipeline.commit_point
+    real, raced = commit_point.store, []
 
     def store(*asked: Any) -> Any:
         if not raced:
@@ -220,7 +220,7 @@ def test_a_branch_that_moves_between_the_check_and_the_commit(
             put(two, 1, 77)
         return real(*asked)
 
-    monkeypatch.setattr(graph, "store_drafts", store)
+    monkeypatch.setattr(commit_point, "store", store)
     with pytest.raises(TransactionConflict, match="serializable"):
         tx.commit()
 

@@ -206,16 +206,16 @@ def test_others_commit_first(
     db: livingdb.Database, place: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The list is made anew on what they left, with nothing of the first try."""
-    graph, main = db._graph, db.branch("main")
-    commit = graph.store_drafts
+    main, commit_point = db.branch("main"), db._pipeline.commit_point
+    commit = commit_point.store
 
     def late(*given: Any, **options: Any) -> Any:
-        monkeypatch.setattr(graph, "store_drafts", commit)
+        monkeypatch.setattr(commit_point, "store", commit)
         main.insert("orders", {"id": [9], "amount": [9.0], "city": ["Bodø"]})
         return commit(*given, **options)
 
     count = len(db.snapshots())
-    monkeypatch.setattr(graph, "store_drafts", late)
+    monkeypatch.setattr(commit_point, "store", late)
     main.evolve(LIST, sync="both", **place)
     assert len(db.snapshots()) == count + 1 + STEPS
     assert len(hidden(db)) == STEPS - 1

@@ -14,6 +14,7 @@ from livingdb.chunks.address import Address, digest
 from livingdb.derivation.named_functions import FunctionFailed
 from livingdb.errors import InvalidData, TransactionConflict
 from livingdb.evolution import CreateTable, RenameColumn
+from livingdb.graph.commit_point import CommitPoint
 from livingdb.graph.draft import HeadMove
 from livingdb.graph.graph import Graph
 from livingdb.guard.sync_failure import record_failure
@@ -73,7 +74,7 @@ def test_a_state_is_written_down_with_who_and_why_and_nobody_commits_beside_it(
     assert graph.branch("main").epoch != seen.epoch
     move = HeadMove(seen, graph.snapshots.at(seen.head), "reset")
     with graph.stage() as staging:
-        assert graph.store_drafts([], staging, [move]) is None
+        assert CommitPoint(graph).store([], staging, [move]) is None
 
 
 def test_a_state_that_is_not_committed_is_no_state(graph: Graph) -> None:

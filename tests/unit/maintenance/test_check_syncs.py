@@ -35,6 +35,7 @@ from livingdb.evolution import (
     SplitTable,
     UnionTables,
 )
+from livingdb.graph.commit_point import CommitPoint
 from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.graph.names import is_hidden
@@ -102,7 +103,8 @@ def move_to(
     edge = graph.record(head.address).edge
     claims = (edge.sources, edge.details)
     intent = Intent((head,), (row,), "propagate", "refresh", "nobody", "", tables, *claims)
-    assert graph.store_drafts([graph.draft(intent, staging)], staging) is not None
+    commit_point = CommitPoint(graph)
+    assert commit_point.store([commit_point.draft(intent, staging)], staging) is not None
 
 
 def delete_first(db: livingdb.Database, branch: str, table: str) -> None:
@@ -241,8 +243,9 @@ def test_view_written_by_others(db: livingdb.Database) -> None:
     row = graph.branch("view")
     head = graph.snapshots.at(row.head)
     intent = Intent((head,), (row,), "transaction", "", "x", "", {})
+    commit_point = db._pipeline.commit_point
     with graph.stage() as staging:
-        assert graph.store_drafts([graph.draft(intent, staging)], staging)
+        assert commit_point.store([commit_point.draft(intent, staging)], staging)
     (problem,) = broken(db)
     assert "not one that the sync has made" in problem.what
     mend(db, problem)

@@ -9,6 +9,7 @@ from livingdb.chunks.address import Address
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.tables import ingest
+from livingdb.tables.fold import fold
 from livingdb.tables.index import MemoryIndex, Tree, Version
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
@@ -97,7 +98,7 @@ class Lab:
         return self.versions.change(base, changes, self.sink)
 
     def fold(self, version: Version) -> Address:
-        return self.versions.fold(version, self.sink)
+        return fold(self.versions, version, self.sink)
 
     def reopen(self) -> Versions:
         """The same store and index, with nothing cached and nothing counted yet."""

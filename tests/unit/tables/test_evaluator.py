@@ -6,6 +6,7 @@ import pytest
 from livingdb.chunks.memory import MemoryStore
 from livingdb.errors import Unsupported
 from livingdb.tables import ingest
+from livingdb.tables.evict import evict
 from livingdb.tables.index import MemoryIndex
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition, Derived
@@ -61,7 +62,7 @@ def test_a_derived_version_is_evaluated_when_read_and_can_be_evicted(world):
     assert versions.rows(derived).to_arrow().to_pylist() == expected
     assert versions.rows(derived).get(3) == expected[1]
     assert evaluator.calls == 1
-    assert versions.evict(derived)
+    assert evict(versions, derived)
     assert versions.rows(derived).to_arrow().to_pylist() == expected
     assert evaluator.calls == 2
 
@@ -82,5 +83,5 @@ def test_a_kind_nobody_evaluates_is_refused(world):
 
 def test_rows_are_data_and_never_evicted(world):
     versions, _, base, *_ = world
-    assert not versions.evict(base)
+    assert not evict(versions, base)
     assert versions.rows(base).to_arrow().num_rows == 3

@@ -15,6 +15,7 @@ from livingdb.chunks.store import StoredChunk
 from livingdb.files import LocalFiles
 from livingdb.tables import ingest
 from livingdb.tables.classify import classify
+from livingdb.tables.fold import fold
 from livingdb.tables.index import MemoryIndex, Version
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
@@ -93,7 +94,7 @@ class Shop:
 
     def fold(self, version: Version) -> None:
         with self.store.writer() as stream:
-            self.versions.fold(version, lambda chunk: stream.put([chunk]))
+            fold(self.versions, version, lambda chunk: stream.put([chunk]))
 
 
 @pytest.mark.slow

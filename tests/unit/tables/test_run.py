@@ -9,6 +9,7 @@ from tests.unit.tables.lab import Lab
 
 from livingdb.chunks.address import Address
 from livingdb.errors import Corruption
+from livingdb.tables.evict import evict
 from livingdb.tables.index import Stretch, Version, ancestor_at
 from livingdb.tables.layout import Layout
 from livingdb.tables.run import run_start
@@ -87,7 +88,7 @@ def test_runs_over_a_tree_that_went_are_read_with_the_changes_before_them(
     lab, made = history
     version, model = made[-1]
     tree = ancestor_at(lab.index, version, 100)
-    lab.versions.evict(tree)
+    evict(lab.versions, tree)
     lab.reopen()
     assert lab.rows(version) == rows_of(model)
     assert len(lab.index.line(version, 0, 1000)) < 100
@@ -104,7 +105,7 @@ def test_a_run_is_the_same_however_it_was_merged(
         first, last = run.depth, lab.versions.require(run.version).depth
         deltas = [lab.versions.delta(version) for version, _ in made[first + 1 : last + 1]]
         since = made[first][0]
-        again = lab.versions.merged_change(since, merge_deltas(deltas), lambda _: None)
+        again = lab.versions.runs.merged_change(since, merge_deltas(deltas), lambda _: None)
         assert again.address == run.change
 
 

@@ -15,6 +15,8 @@ from livingdb.chunks.address import Address, digest
 from livingdb.errors import MissingKey
 from livingdb.tables import ingest
 from livingdb.tables.classify import classify
+from livingdb.tables.evict import evict
+from livingdb.tables.fold import is_fold_due
 from livingdb.tables.index import MemoryIndex, Stretch, Tree, Version, ancestor_at, skip_depth
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Counts
@@ -83,7 +85,7 @@ def test_the_nearest_keyframe_is_found_in_few_steps(
     assert versions.nearest(head) == origin
     assert lab.index.asked <= 5
     assert versions.tail_rows(head) == LONG
-    assert not versions.is_fold_due(head)
+    assert not is_fold_due(versions, head)
     middle = ancestor_at(lab.index, head, 54_321)
     lab.index.materialize(middle.address, Tree(address(-1 % 2**64)))
     lab.reopen()
@@ -109,7 +111,7 @@ def test_other_branches_do_not_hide_the_nearest_keyframe() -> None:
         head = lab.upsert(head, {"id": [number]})
     assert lab.versions.nearest(head) == trunk
     assert lab.versions.count(head) == 19
-    lab.versions.evict(trunk)
+    evict(lab.versions, trunk)
     assert lab.versions.nearest(head).depth == 0
     assert lab.reopen().count(head) == 19
 
@@ -147,7 +149,7 @@ def test_a_hundred_thousand_changes_folded_as_they_come() -> None:
         key = chance.randrange(2000)
         head = lab.upsert(head, {"id": [key], "a": [number]})
         model[key] = number
-        if number % 500 == 0 and lab.versions.is_fold_due(head):
+        if number % 500 == 0 and is_fold_due(lab.versions, head):
             lab.fold(head)
             thin_keyframes(lab.versions, head)
     versions = lab.reopen()
@@ -268,7 +270,7 @@ def test_a_tail_of_nothing_folds_to_the_same_tree() -> None:
     origin = lab.create({"id": [1]})
     version = lab.upsert(origin, [])
     assert lab.rows(version) == [{"id": 1}]
-    assert not lab.versions.is_fold_due(version)
+    assert not is_fold_due(lab.versions, version)
     assert lab.fold(version) == lab.index.root(origin.address)
 
 
@@ -276,7 +278,7 @@ def test_the_origin_is_never_evicted_and_comes_back_if_forgotten() -> None:
     lab = Lab({"id": "int"}, "id")
     origin = lab.create({"id": [1]})
     version = lab.upsert(origin, {"id": [2]})
-    assert not lab.versions.evict(origin)
+    assert not evict(lab.versions, origin)
     assert lab.index.root(origin.address) is not None
     lab.index.evict(origin.address)
     assert lab.rows(version) == [{"id": 1}, {"id": 2}]
@@ -330,7 +332,7 @@ def test_fold_due_follows_the_layout() -> None:
         lab = Lab({"id": "int"}, "id", Layout(fold=fold))
         origin = lab.create({"id": list(range(10))})
         version = lab.upsert(origin, {"id": [50, 51]})
-        assert [lab.versions.is_fold_due(v) for v in (origin, version)] == [bool(d) for d in due]
+        assert [is_fold_due(lab.versions, v) for v in (origin, version)] == [bool(d) for d in due]
 
 
 # --- recipes --------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ class Observer:
         """A version was made by changes."""
         counts = self._counted.get(version.definition) or self._counts_of(version)
         if counts is not None:
-            counts.note_change(self._graph.versions.schema_of(version.definition), changes)
+            counts.note_change(self._graph.versions.definition(version).schema, changes)
 
     def note_commit(self, versions: Sequence[Version]) -> None:
         """Versions came to be in one commit."""

@@ -110,7 +110,7 @@ def _through_lenses(graph: Graph, version: Version, rows: RowSet) -> BaseRows | 
         return None
     below = version
     while versions.nearest_stored(below) is None:
-        source_rows = versions.row_source(versions.require(below.origin))
+        source_rows = versions.derived.row_source(versions.require(below.origin))
         if source_rows is None:
             return None
         below = source_rows.version

@@ -14,6 +14,7 @@ from livingdb.chunks.store import StoredChunk
 from livingdb.errors import LivingDBError
 from livingdb.graph.storage.drain_journal import JOURNAL_LIMIT_BYTES, drain_journal
 from livingdb.graph.storage.staging import Staging
+from livingdb.tables.fold import fold, folded_root, is_fold_due
 from livingdb.tables.index import Tree, Version
 from livingdb.tables.recipe import Derived
 from livingdb.tables.secondary_tree import BuiltIndex
@@ -162,11 +163,11 @@ class Upkeep:
                 waiting, self._waiting = self._waiting, []
                 unindexed, self._unindexed = self._unindexed, []
             for version in (*made, *waiting):
-                if graph.versions.is_fold_due(version):
+                if is_fold_due(graph.versions, version):
                     with self._alone(f"fold {version.origin.hex()}") as is_alone:
                         if is_alone:
                             self.fold(version)
-                elif graph.versions.is_run_due(version):
+                elif graph.versions.runs.is_due(version):
                     self.save_run(version)
             for version in (*made, *waiting, *unindexed):
                 graph.versions.uniques.ensure(version)
@@ -189,7 +190,7 @@ class Upkeep:
         epoch = graph.catalog.meta(EPOCH)
         graph.observe_epoch(epoch)
         with graph.stage(FOLD_BYTES) as staging:
-            run = graph.versions.make_run(version, staging.sink)
+            run = graph.versions.runs.make(version, staging.sink)
             if run is None:
                 return False
             staging.finish_packs()
@@ -209,7 +210,7 @@ class Upkeep:
         versions, index = self._graph.versions, self._graph.index
         nearest = versions.nearest_stored(version) or versions.require(version.origin)
         line = index.line(version, nearest.depth, _LONGEST_LINE)
-        missing = [p.version for p in line if p.run is None and versions.is_run_due(p.version)]
+        missing = [p.version for p in line if p.run is None and versions.runs.is_due(p.version)]
         return sum([self.save_run(each) for each in reversed(missing)])
 
     def fold(self, version: Version) -> Address:
@@ -220,15 +221,15 @@ class Upkeep:
         """
         graph = self._graph
         if graph.place.refusal is not None:
-            versions, forest = graph.versions, graph.versions.placement(version).forest
-            known = versions.folded_root(version)
-            return known or versions.root_of(versions.rows(version), forest, _let_go)
+            versions, forest = graph.versions, graph.versions.placements.of(version).forest
+            known = folded_root(versions, version)
+            return known or versions.rows(version).root_in(forest, _let_go)
         with self._folding:
             if graph.index.is_cached(version.origin):
                 self.save_answers()
             epoch = graph.catalog.meta(EPOCH)
             graph.observe_epoch(epoch)
-            known = graph.versions.folded_root(version)
+            known = folded_root(graph.versions, version)
             if known is not None:
                 return known
             has_tree = graph.index.tree(version.address) is not None
@@ -269,10 +270,10 @@ class Upkeep:
     def _fold_tree(self, version: Version, staging: Staging) -> Address:
         """The root of the version's tree, made here or by who does large work."""
         graph, versions, large = self._graph, self._graph.versions, self._graph.large
-        place = versions.placement(version)
-        is_free = place.layout.splitter == "content" and versions.folded_root(version) is None
+        place = versions.placements.of(version)
+        is_free = place.layout.splitter == "content" and folded_root(versions, version) is None
         if large is None or not is_free or not large.takes(lambda: versions.count(version)):
-            return versions.fold(version, staging.sink)
+            return fold(versions, version, staging.sink)
         near = versions.nearest_stored(version)
         is_stored = near is not None and not graph.index.is_cached(near.address)
         if not is_stored and version.origin != version.address:

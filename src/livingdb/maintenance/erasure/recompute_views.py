@@ -248,7 +248,7 @@ class RecomputedViews:
         for address, root in self._roots(each, row, _let_go).items():
             versions = self.graph.versions
             version = versions.require(address)
-            stored = versions.root_of(versions.rows(version), versions.forest(version), _let_go)
+            stored = versions.rows(version).root_in(versions.forest(version), _let_go)
             if stored == root:
                 found[address] = root
             else:
@@ -377,7 +377,7 @@ class _Line:
             )
 
     def _root_as_it_was(self, version: Version) -> Address:
-        return self._versions.root_of(self._versions.rows(version), self._forest, self._sink)
+        return self._versions.rows(version).root_in(self._forest, self._sink)
 
     def _difference(self, recipe: Change, before: Address, after: Address) -> Change:
         """The change that makes one tree of another."""

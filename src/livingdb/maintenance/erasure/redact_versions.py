@@ -21,7 +21,7 @@ from livingdb.graph.ancestry import first_parents
 from livingdb.graph.graph import Graph
 from livingdb.maintenance.erasure.erased_rows import ErasedRows, rows_of_definition
 from livingdb.tables.classify import classify
-from livingdb.tables.index import Tree, Version
+from livingdb.tables.index import Tree, Version, version_below
 from livingdb.tables.recipe import Change, Counts, Definition, Rows
 from livingdb.tables.records import redacted
 from livingdb.tables.rows import RowSet
@@ -169,7 +169,7 @@ class _Line:
         positions = [self._schema.position(name) for name in (*self._schema.key, *names)]
         for version in self._line:
             for tree in self._trees_of(version):
-                forest = self._versions.forest_under(version, tree)
+                forest = self._versions.placements.forest_under(version, tree)
                 for arrays in forest.scan(tree.root, positions):
                     yield self._matching(erased, arrays)
             if self._has_delta(version):
@@ -193,7 +193,7 @@ class _Line:
         if version.base is None:
             return False
         is_cut = self._versions.index.is_hollow(version.base)
-        return not is_cut or self._versions.version_below(version) is not None
+        return not is_cut or version_below(self._versions.index, version) is not None
 
     def _matching(self, erased: ErasedRows, arrays: list[pa.Array]) -> KeyArray:
         count = len(self._schema.key)
@@ -245,7 +245,7 @@ class _Line:
             return
         self._found.runs.add(version.address)
         if version.address not in self._roots:
-            root = self._versions.root_of(rows, self._forest, self._sink)
+            root = rows.root_in(self._forest, self._sink)
             if gone.any():
                 root = self._without(version, Tree(root))
             self._found.roots[version.address] = Tree(root)
@@ -315,7 +315,7 @@ class _Line:
 
     def _without(self, version: Version, tree: Tree) -> Address:
         """The root of a tree whose rows are those of another one but for those that go."""
-        forest = self._versions.forest_under(version, tree)
+        forest = self._versions.placements.forest_under(version, tree)
         rows = RowSet(self._schema, forest, tree.root)
         keys = self._keys[self._gone_in(rows, self._keys, version)]
         return forest.edit(tree.root, _deletes(forest, tree.root, keys), self._sink)

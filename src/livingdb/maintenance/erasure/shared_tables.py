@@ -72,7 +72,7 @@ def keep_shared_rows(
 
 def _root(graph: Graph, version: Version, sink: Sink) -> Address:
     versions = graph.versions
-    return versions.root_of(versions.rows(version), versions.forest(version), sink)
+    return versions.rows(version).root_in(versions.forest(version), sink)
 
 
 def _is_part(recipe: Recipe) -> bool:

@@ -40,7 +40,7 @@ def make_anchors(graph: Graph, mark: Mark, staging: Staging) -> list[Run]:
             made.append(known)
             continue
         chunks: list[StoredChunk] = []
-        run = graph.versions.anchor(under, over, chunks.append)
+        run = graph.versions.runs.anchor(under, over, chunks.append)
         line = _stored_line(graph, over, under)
         if _bytes(chunks) + _OVERHEAD_BYTES <= _bytes_of_changes(graph, line):
             for chunk in chunks:

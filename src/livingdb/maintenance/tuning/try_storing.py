@@ -37,7 +37,7 @@ def try_storing(model: CostModel, table: ObservedTable, seconds: float) -> Gain:
         places: list[Workplace] = [_ThroughLens(rows, Sample(sampled)), copy]
         return measure_work(table, places, seconds, is_written=False)
     began = clock.process_time()
-    graph.versions.computed_root(graph.versions.require(table.version.origin), _let_go)
+    graph.versions.derived.compute_root(graph.versions.require(table.version.origin), _let_go)
     each = clock.process_time() - began
     began = clock.process_time()
     for _ in rows.batches():

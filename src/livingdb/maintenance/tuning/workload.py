@@ -186,7 +186,7 @@ class ObservedTable:
     @property
     def layout(self) -> Layout:
         """The layout in force."""
-        return self.graph.versions.placement(self.version).layout
+        return self.graph.versions.placements.of(self.version).layout
 
     @cached_property
     def rows(self) -> int:

@@ -17,6 +17,7 @@ from livingdb.maintenance.tuning.budget import Room
 from livingdb.maintenance.tuning.workload import has_stored_tree
 from livingdb.maintenance.upkeep.job import Estimate, Memory, Step, Work
 from livingdb.maintenance.upkeep.look_at_heads import estimate_heads, look_at_heads
+from livingdb.tables.fold import is_fold_due
 from livingdb.tables.index import Version
 
 __all__ = [
@@ -42,7 +43,7 @@ def fold_heads(work: Work, memory: Memory) -> Iterator[Step]:
     graph = work.graph
 
     def look(row: BranchRow, name: str, version: Version) -> Iterator[int]:
-        if graph.versions.is_fold_due(version):
+        if is_fold_due(graph.versions, version):
             graph.fold(version)
             yield 1
             return
@@ -84,7 +85,7 @@ def migrate_heads(work: Work, memory: Memory) -> Iterator[Step]:
         if not room.takes(rows):
             return
         graph.fold(version)
-        graph.versions.forget_projections()
+        graph.versions.derived.forget_projections()
         yield 1
 
     return look_at_heads(graph, memory, look)

@@ -33,7 +33,7 @@ def lay_out_heads(work: Work, memory: Memory) -> Iterator[Step]:
     graph, asked = work.graph, _layouts(work)
     for tree in lay_out_due(graph):
         graph.fold(tree.version)
-        graph.versions.forget_mapped_rows()
+        graph.versions.derived.forget_mapped_rows()
         yield Step(memory, 1, f"{tree.table} on {tree.branch}")
     yield Step({"layouts": asked}, units=0, is_last=True)
 

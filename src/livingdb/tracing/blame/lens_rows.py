@@ -117,7 +117,7 @@ def _source_columns(old: TableSchema, used: Collection[str], asked: Columns) -> 
 def lens_of_version(graph: Graph, version: Version) -> tuple[Lens, str, dict[str, Version]] | None:
     """The schema change that a version is; None if it is none."""
     versions = graph.versions
-    evaluator = versions.evaluators.get(KIND)
+    evaluator = versions.derived.evaluators.get(KIND)
     if version.base is not None or not isinstance(evaluator, LensEvaluator):
         return None
     recipe = versions.recipe(version)

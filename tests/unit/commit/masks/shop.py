@@ -68,7 +68,7 @@ def lags(db: livingdb.Database) -> dict[str, int | None]:
 
 def plant_row(branch: livingdb.Branch, row: dict[str, Any]) -> None:
     """Let the head of a masked clone have a customer that its sync never made."""
-    graph = branch._graph
+    graph, commit_point = branch._graph, branch.database._pipeline.commit_point
     place, head = graph.branch(branch.name), branch._head()
     old = graph.version(head, "customers")
     held = graph.versions.rows(old)
@@ -81,4 +81,4 @@ def plant_row(branch: livingdb.Branch, row: dict[str, Any]) -> None:
         intent = Intent(
             (head,), (place,), "propagate", "refresh", "", "", tables, edge.sources, edge.details
         )
-        assert graph.store_drafts([graph.draft(intent, staging)], staging)
+        assert commit_point.store([commit_point.draft(intent, staging)], staging)

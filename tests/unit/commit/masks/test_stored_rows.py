@@ -96,7 +96,9 @@ def assert_no_recipe_over_masked_tables(clone: livingdb.Branch, main: livingdb.B
         recipe = graph.versions.recipe(version)
         if isinstance(recipe, Derived):
             assert not set(recipe.data["inputs"].values()) & raw, recipe
-            waiting += graph.versions.evaluators["lens"].inputs(recipe, graph.versions).values()
+            waiting += (
+                graph.versions.derived.evaluators["lens"].inputs(recipe, graph.versions).values()
+            )
 
 
 @WHEN

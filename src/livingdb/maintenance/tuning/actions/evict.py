@@ -14,6 +14,7 @@ from livingdb.graph.storage.projection_files import ProjectionFiles
 from livingdb.maintenance.compact import compact
 from livingdb.maintenance.tuning.evidence import Evidence
 from livingdb.maintenance.tuning.gain import Gain
+from livingdb.tables.evict import evict
 
 __all__ = ["Evict"]
 
@@ -59,10 +60,10 @@ class Evict:
             if self.is_undone:
                 graph.fold(version)
             else:
-                graph.versions.evict(version)
+                evict(graph.versions, version)
         if not self.is_undone:
             ProjectionFiles(graph.place.files).drop(self.files)
-            graph.versions.forget_projections()
+            graph.versions.derived.forget_projections()
             if self.trees:
                 compact(graph)
 

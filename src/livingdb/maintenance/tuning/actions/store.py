@@ -17,6 +17,7 @@ from livingdb.maintenance.tuning.evidence import Evidence
 from livingdb.maintenance.tuning.gain import Gain
 from livingdb.maintenance.tuning.try_storing import try_storing
 from livingdb.maintenance.tuning.workload import has_stored_tree
+from livingdb.tables.evict import evict
 from livingdb.tables.index import Version
 from livingdb.tables.recipe import Derived
 from livingdb.tables.secondary_tree import INDEX_KINDS
@@ -52,12 +53,12 @@ class Store(PlainAction):
                 continue
             try:
                 if not self.is_stored:
-                    graph.versions.evict(origin)
+                    evict(graph.versions, origin)
                 elif not has_stored_tree(graph, version):
                     graph.fold(version)
             except (MaskKeyMissing, Untrusted):
                 continue  # it is for somebody else to do
-        graph.versions.forget_projections()
+        graph.versions.derived.forget_projections()
 
     def inverse(self) -> Self:
         """See `Action.inverse`."""
