@@ -71,7 +71,7 @@ class NewStep:
     def _is_as_seen(self, catalog: Catalog, connection: Connection) -> bool:
         """Whether no branch of the group has moved, or has a step of others to follow."""
         group, branches = self.group, self.graph.branches
-        if branches.movements(connection, group.numbers) != group.movements:
+        if branches.count_movements(connection, group.numbers) != group.movements:
             return False
         for step in catalog.steps.since(group.step, connection):
             is_reached = self.graph.in_step.reaches(step, group.course.branches)
