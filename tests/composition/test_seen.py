@@ -45,7 +45,7 @@ def histories(db: Database, names: set[str]) -> set[str]:
     for sync in db.syncs():  # and hidden branches, between those that are seen
         if {*sync.sources, sync.target} <= names:
             hidden = db._graph.branches.by_ids([row.target for row in sync._chain[:-1]])
-            moves = [move for row in hidden.values() for move in db._graph.branches.log(row)]
+            moves = [move for row in hidden.values() for move in db._graph.movements.of(row)]
             rows = db._graph.snapshots.get_many({move.snapshot for move in moves})
             waiting += [row.address.hex() for row in rows.values()]
     found: set[str] = set()

@@ -130,7 +130,7 @@ def questions(db: Database) -> Iterator[tuple[str, Callable[[], Any]]]:
             f"steps of {name}",
             lambda name=name: [  # type: ignore[misc]
                 (move.position, move.snapshot, move.time, move.operation)
-                for move in catalog.branches.log(db._graph.branch(name))
+                for move in catalog.movements.of(db._graph.branch(name))
             ],
         )
     for ref in ("v1", "v2", "main~2", "old~1", "main@2100-01-01", "main@2024-05-06T12:00:01"):

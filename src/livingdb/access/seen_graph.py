@@ -17,9 +17,11 @@ from livingdb.access.seen_rows import (
     SeenFormerNames,
     SeenJobs,
     SeenMergeRequests,
+    SeenMovements,
     SeenOutbox,
     SeenSnapshots,
     SeenSyncs,
+    SeenTags,
     SeenTuning,
     SeenWatches,
 )
@@ -60,11 +62,14 @@ class SeenGraph(Graph):
         self._syncs, self._sync_chains = None, None
         self._seen_ids: dict[BranchId, bool] = {}
         every = graph.catalog
-        self.branches = branches = SeenBranches(graph.branches, sight)
+        tags = SeenTags(every.tags, sight)
+        self.branches = branches = SeenBranches(graph.branches, tags, sight)
+        self.movements = movements = SeenMovements(graph.movements, branches)
         self.snapshots = SeenSnapshots(graph.snapshots, sight, self)
         self.forgotten = _SeenForgotten(graph.forgotten)
         self.catalog = catalog = copy(every)
         catalog.branches, catalog.snapshots = branches, self.snapshots
+        catalog.movements, catalog.tags = movements, tags
         catalog.syncs = SeenSyncs(every.syncs, sight)
         catalog.alerts = alerts = SeenAlerts(every.alerts, self)
         catalog.outbox = SeenOutbox(every.outbox, alerts)

@@ -14,14 +14,17 @@ from sqlalchemy import Connection
 from livingdb.access.roles import Role
 from livingdb.access.sight import Sight
 from livingdb.catalog.alerts import AlertRow, Alerts, Watches, WatchRow
-from livingdb.catalog.branches import Branches, BranchRow, Movement, TagRow
+from livingdb.catalog.branch_log import Movement
+from livingdb.catalog.branches import Branches, BranchRow
 from livingdb.catalog.former_names import FormerNames
 from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.jobs import JobRow, Jobs
 from livingdb.catalog.merge_requests import MergeRequestRow, MergeRequests
+from livingdb.catalog.movements import Movements
 from livingdb.catalog.outbox import Outbox, OutboxRow
 from livingdb.catalog.snapshots import SnapshotRow, Snapshots
 from livingdb.catalog.syncs import SyncRow, Syncs
+from livingdb.catalog.tags import TagRow, Tags
 from livingdb.catalog.tuning import TuningRow, TuningRows
 from livingdb.chunks.address import Address
 from livingdb.errors import NotFound
@@ -35,20 +38,23 @@ __all__ = [
     "SeenFormerNames",
     "SeenJobs",
     "SeenMergeRequests",
+    "SeenMovements",
     "SeenOutbox",
     "SeenSnapshots",
     "SeenSyncs",
+    "SeenTags",
     "SeenTuning",
     "SeenWatches",
 ]
 
 
 class SeenBranches(Branches):
-    """Branches and tags that are seen, of those that there are."""
+    """Branches that are seen, of those that there are."""
 
-    def __init__(self, every: Branches, sight: Sight):
-        super().__init__(every._queries)
+    def __init__(self, every: Branches, tags: SeenTags, sight: Sight):
+        super().__init__(every._queries, tags)
         self._every = every
+        self._seen_tags = tags
         self._sight = sight
 
     def follow(self) -> None:
@@ -74,7 +80,7 @@ class SeenBranches(Branches):
         found, epoch = self._every.branch_or_tag(name)
         if isinstance(found, BranchRow):
             return next(iter(self._shown([found])), None), epoch
-        return (None if found is None else self._seen_tag(found)), epoch
+        return (None if found is None else self._seen_tags.shown(found)), epoch
 
     def all(self) -> list[BranchRow]:
         return self._shown(self._every.all())
@@ -106,37 +112,39 @@ class SeenBranches(Branches):
     def count(self) -> int:
         return len(self.all())
 
-    def log(self, branch: BranchRow, after: int = -1, upto: int | None = None) -> list[Movement]:
-        return self._every.log(branch, after, upto)
 
-    def first_movements(self) -> dict[int, Movement]:
-        seen = {row.number for row in self.all()}
-        every = self._every.first_movements()
-        return {number: move for number, move in every.items() if number in seen}
+class SeenTags(Tags):
+    """Tags of snapshots that are seen."""
 
-    def last_move_to(self, branch: BranchRow, snapshot: int) -> Movement | None:
-        return self._every.last_move_to(branch, snapshot)
+    def __init__(self, every: Tags, sight: Sight):
+        super().__init__(every._queries)
+        self._every = every
+        self._sight = sight
 
-    def log_at(self, branch: BranchRow, time: int) -> Movement | None:
-        return self._every.log_at(branch, time)
+    def find(self, name: str) -> TagRow | None:
+        found = self._every.find(name)
+        return None if found is None else self.shown(found)
 
-    def log_exactly_at(self, branch: BranchRow, time: int) -> Movement | None:
-        return self._every.log_exactly_at(branch, time)
-
-    def ran_back_over(self, branch: BranchRow, time: int, by: int) -> bool:
-        return self._every.ran_back_over(branch, time, by)
-
-    def tag(self, name: str) -> TagRow | None:
-        found = self._every.tag(name)
-        return None if found is None else self._seen_tag(found)
-
-    def tags(self) -> list[TagRow]:
-        rows = self._every.tags()
+    def all(self) -> list[TagRow]:
+        rows = self._every.all()
         seen = self._sight.seen_numbers({row.snapshot for row in rows}, is_named=True)
         return [row for row in rows if row.snapshot in seen]
 
-    def _seen_tag(self, tag: TagRow) -> TagRow | None:
+    def shown(self, tag: TagRow) -> TagRow | None:
+        """A tag, if it is seen."""
         return tag if self._sight.seen_numbers([tag.snapshot], is_named=True) else None
+
+
+class SeenMovements(Movements):
+    """How branches moved: who asks for the log of one has seen it."""
+
+    def __init__(self, every: Movements, branches: SeenBranches):
+        vars(self).update(vars(every))
+        self._seen = branches
+
+    def first(self) -> dict[int, Movement]:
+        seen = {row.number for row in self._seen.all()}
+        return {number: move for number, move in super().first().items() if number in seen}
 
 
 class SeenSnapshots(Snapshots):

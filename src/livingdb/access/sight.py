@@ -163,7 +163,7 @@ class Sight:
             for row in seen.values():
                 known = self._positions.get(row.id, -1)
                 if known < row.position:
-                    starts |= {move.snapshot for move in graph.branches.log(row, known)}
+                    starts |= {move.snapshot for move in graph.movements.of(row, known)}
                     starts.add(row.head)
             self._reach(starts)
             self._positions = {row.id: row.position for row in seen.values()}

@@ -1,7 +1,7 @@
-"""Branches, their logs, and tags: the names that move.
+"""Branches: the names that move.
 
-A branch's `position` counts its movements.  Who moves it says how it saw it, so that two writers
-never overwrite each other.
+A branch's `position` counts its movements, which its log names (see `movements`).  Who moves it
+says how it saw it, so that two writers never overwrite each other.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from typing import Any
 from sqlalchemy import (
     BindParameter,
     Connection,
-    Select,
-    Table,
     and_,
     bindparam,
     exists,
@@ -30,44 +28,24 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from livingdb.catalog import schema
-from livingdb.catalog.branch_log import (
-    CHECKPOINT,
-    Movement,
-    check_chain,
-    check_next,
-    is_movement,
-    lines,
-    log_line,
-    log_lines,
-    movement,
-    operation_text,
-)
+from livingdb.catalog.branch_log import lines, log_line, log_lines, operation_text
 from livingdb.catalog.dropped_branches import DroppedBranchRow, note_dropped
 from livingdb.catalog.forgotten import check_kept
 from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.sealed_rows import DIGEST, SealedRows, Swap
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
+from livingdb.catalog.tags import TagRow, Tags, check_free
 from livingdb.errors import AlreadyExists, Corruption, Locked
 
-__all__ = [
-    "CHECKPOINT",
-    "EPOCH",
-    "BranchRow",
-    "Branches",
-    "Movement",
-    "TagRow",
-    "behind_error",
-    "branch_row",
-    "by_ids",
-]
+__all__ = ["EPOCH", "BranchRow", "Branches", "behind_error", "branch_row", "by_ids"]
 
 EPOCH = "epoch"
 _PART = 256
 _LAST_POSITION = (1 << 31) - 1
 _IS_BRANCH, _IS_TAG, _IS_EPOCH = 0, 1, 2
 _branch, _log, _tag = schema.branch, schema.branch_log, schema.tag
-_branches, _tags, _facts = map(SealedRows, (_branch, _tag, schema.meta))
+_branches, _facts = map(SealedRows, (_branch, schema.meta))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +77,6 @@ class BranchRow:
     def head_name(self) -> str:
         """What its head is called where heads are shown."""
         return f"{self.name} (behind)" if self.is_behind else self.name
-
-
-@dataclass(frozen=True, slots=True)
-class TagRow:
-    """A tag."""
-
-    name: str
-    snapshot: int
-    time: int
 
 
 _is_epoch = schema.meta.c.name == EPOCH
@@ -159,29 +128,6 @@ def _sum_of_positions(count: int) -> PreparedStatement:
 _SEEN = (*_branches.columns, DIGEST)
 _seen_values = attrgetter(*_SEEN)
 _MOVE = Swap(_branches, ("head", "position", "chain"), _epoch == bindparam("epoch"))
-_of_branch = _log.c.branch == bindparam("branch")
-_newest_first = select(_log).where(_of_branch).order_by(_log.c.position.desc())
-_LOG = _newest_first.where(
-    _log.c.position > bindparam("after"), _log.c.position <= bindparam("upto")
-)
-_oldest_first = select(_log).where(_of_branch).order_by(_log.c.position)
-_NEXT = _oldest_first.where(_log.c.position > bindparam("after")).limit(1)
-_movements = _newest_first.where(
-    _log.c.operation != CHECKPOINT, _log.c.position <= bindparam("upto")
-).limit(1)
-_LOG_AT = _movements.where(_log.c.time <= bindparam("time"))
-_LOG_EXACTLY_AT = _movements.where(_log.c.time == bindparam("time"))
-_following = _log.alias("following")
-_RAN_BACK = (
-    select(_log.c.position)
-    .join(_following, (_following.c.branch == _log.c.branch))
-    .where(_of_branch, _following.c.position == _log.c.position + 1)
-    .where(_log.c.time >= bindparam("time"), _following.c.time < bindparam("time"))
-    .where(_log.c.time - _following.c.time > bindparam("by"))
-    .limit(1)
-)
-_LAST_MOVE_TO = _movements.where(_log.c.snapshot == bindparam("snapshot"))
-_TAG_BY_NAME = _tags.every.where(_tag.c.name == bindparam("name"))
 _NAMED = PreparedStatement(
     union_all(
         select(literal(_IS_EPOCH), schema.meta.c.value, schema.meta.c.digest).where(_is_epoch),
@@ -200,11 +146,11 @@ _Stop = tuple[int, int, str]
 
 
 class Branches:
-    """Reads and moves names.  What writes takes the connection of a transaction."""
+    """Reads and moves branches.  What writes takes the connection of a transaction."""
 
-    def __init__(self, queries: Queries):
+    def __init__(self, queries: Queries, tags: Tags):
         self._queries = queries
-        self._verified: dict[int, int] = {}
+        self._tags = tags
 
     def follow(self) -> None:
         """Let every branch follow every step: here they are as the catalog has them."""
@@ -232,7 +178,7 @@ class Branches:
         if _IS_BRANCH in rows:
             found = self.find(name)
         elif _IS_TAG in rows:
-            found = self.tag(name)
+            found = self._tags.find(name)
         return found, _checked_epoch(*rows.get(_IS_EPOCH, (None, None)))
 
     def all(self) -> list[BranchRow]:
@@ -300,76 +246,9 @@ class Branches:
         """How many branches there are."""
         return int(self._queries.scalar(select(func.count()).select_from(_branch)))
 
-    def log(self, branch: BranchRow, after: int = -1, upto: int | None = None) -> list[Movement]:
-        """How the branch moved, newest first; after one movement and up to another."""
-        rows = self._log_rows(branch, after, branch.position if upto is None else upto)
-        return [movement(row) for row in rows if is_movement(row)]
-
-    def _log_rows(self, branch: BranchRow, after: int, upto: int) -> list[Sequence[Any]]:
-        """Lines of a log, newest first: all of them, or `Corruption`; none if it was dropped."""
-        values = {"branch": branch.number, "after": after, "upto": upto}
-        rows = self._queries.all(_LOG, values)
-        try:
-            if upto == branch.position:
-                check_chain(branch.number, rows, after, upto, branch.chain)
-            elif rows or upto < branch.position:
-                end = min(upto, rows[0][1]) if rows else upto
-                check_chain(branch.number, rows, after, end)
-        except Corruption:
-            if self.by_id(branch.id) is None:
-                return []
-            raise
-        return rows
-
-    def first_movements(self) -> dict[int, Movement]:
-        """How each branch began, by its number."""
-        rows = self._queries.all(lines.every.where(_log.c.position == 0))
-        return {row[0]: movement(row) for row in rows}
-
-    def last_move_to(self, branch: BranchRow, snapshot: int) -> Movement | None:
-        """The branch's last movement to a snapshot."""
-        self._verify_log(branch)
-        return self._movement(_LAST_MOVE_TO, {**self._span(branch), "snapshot": snapshot})
-
-    def log_at(self, branch: BranchRow, time: int) -> Movement | None:
-        """The branch's newest movement whose time is not later; others before it may be later."""
-        found = self._movement(_LOG_AT, {**self._span(branch), "time": time})
-        last = -1 if found is None else found.position
-        if last < branch.position:
-            self._check_next(branch, last)
-        return found
-
-    def _check_next(self, branch: BranchRow, position: int) -> None:
-        """Who looked for a time and found a line was not misled by a damaged one after it."""
-        row = self._queries.first(_NEXT, {"branch": branch.number, "after": position})
-        if row is not None or self.by_id(branch.id) is not None:
-            check_next(branch.number, row, position)
-
-    def log_exactly_at(self, branch: BranchRow, time: int) -> Movement | None:
-        """The branch's newest movement that has this time."""
-        self._verify_log(branch)
-        return self._movement(_LOG_EXACTLY_AT, {**self._span(branch), "time": time})
-
-    def _movement(self, statement: Select[Any], values: Mapping[str, Any]) -> Movement | None:
-        found = self._queries.first(statement, values)
-        return None if found is None else movement(found)
-
-    def _verify_log(self, branch: BranchRow) -> None:
-        """Look at new lines of a log, so that who searches it is not misled by damaged ones."""
-        known = self._verified.get(branch.number, -1)
-        if known < branch.position:
-            self._log_rows(branch, known, branch.position)
-            self._verified[branch.number] = branch.position
-
-    def _span(self, branch: BranchRow) -> dict[str, int]:
-        """The movements of a branch that count: all there are."""
-        return {"branch": branch.number, "upto": _LAST_POSITION}
-
-    def ran_back_over(self, branch: BranchRow, time: int, by: int) -> bool:
-        """Whether the times of the branch's log once went back over a time, by more than that."""
-        self._verify_log(branch)
-        values = {"branch": branch.number, "time": time, "by": by}
-        return self._queries.first(_RAN_BACK, values) is not None
+    def last_position(self, branch: BranchRow) -> int:
+        """Up to where the movements of a branch count: all there are."""
+        return _LAST_POSITION
 
     def add(
         self,
@@ -385,7 +264,7 @@ class Branches:
     ) -> BranchId:
         """A new branch and its id; `AlreadyExists` if a branch or a tag has the name."""
         branch = branch or new_id()
-        _check_free(connection, "tag", _tag, name)
+        check_free(connection, "tag", _tag, name)
         check_kept(connection, head)
         (number,) = _branches.next_numbers(connection, 1)
         log = log_lines(number, [(head, time, operation_text(operation, author, message))])
@@ -406,43 +285,6 @@ class Branches:
             raise AlreadyExists(f"there is a branch {name!r} already") from None
         lines.insert_sealed(connection, log)
         return branch
-
-    def copy_log(
-        self, connection: Connection, source: BranchRow, target: BranchId, since: int
-    ) -> None:
-        """Let a new branch that stands where another one did have been where that one was."""
-        is_target = _branch.c.id == target
-        number = connection.execute(select(_branch.c.number).where(is_target)).scalar_one()
-        rows = connection.execute(
-            lines.every.where(_log.c.branch == source.number, _log.c.position <= source.position)
-            .where(_log.c.time >= since, _log.c.operation != CHECKPOINT)
-            .order_by(_log.c.position)
-        ).all()
-        if not rows:
-            return
-        lines.delete(connection, _log.c.branch == number)
-        known = [lines.named(row) for row in rows]
-        copied = [(line["snapshot"], line["time"], line["operation"]) for line in known]
-        made = log_lines(number, copied)
-        lines.insert_sealed(connection, made)
-        end = {"position": len(made) - 1, "chain": made[-1][DIGEST]}
-        _branches.update(connection, [is_target], end)
-
-    def cut_log(self, connection: Connection, branch: BranchRow, before: int) -> int:
-        """Drop the movements before a position, but the first; how many went.
-
-        A checkpoint stands where the last of them was, and goes on with their chain.
-        """
-        of_branch = _log.c.branch == branch.number
-        at_cut = lines.every.where(of_branch, _log.c.position == before - 1)
-        last = connection.execute(at_cut).first()
-        if last is None or before < 2 or not is_movement(last):
-            return 0
-        checkpoint = {**lines.named(last), "operation": CHECKPOINT, "previous": last[-1]}
-        lines.delete(connection, of_branch, _log.c.operation == CHECKPOINT)
-        gone = lines.delete(connection, of_branch, _log.c.position.between(1, before - 1))
-        lines.insert(connection, [checkpoint])
-        return gone
 
     def is_at(self, connection: Connection, branch: BranchRow) -> bool:
         """Whether a branch is still where it was seen."""
@@ -508,7 +350,7 @@ class Branches:
         lines.insert_sealed(connection, made)
         return True
 
-    def movements(self, connection: Connection, numbers: Sequence[int]) -> int:
+    def count_movements(self, connection: Connection, numbers: Sequence[int]) -> int:
         """How often branches have moved in all; they stay where they are in this transaction."""
         given = {f"n{at}": number for at, number in enumerate(numbers)}
         found = _sum_of_positions(len(given)).run(connection, given).fetchone()
@@ -536,43 +378,6 @@ class Branches:
         )
         lines.delete(connection, _log.c.branch == branch.number)
         _branches.delete(connection, _branch.c.number == branch.number)
-
-    # --- tags --------------------------------------------------------------------------------
-
-    def tag(self, name: str) -> TagRow | None:
-        """The tag of that name."""
-        row = self._queries.first(_TAG_BY_NAME, {"name": name})
-        return None if row is None else TagRow(*_tags.read(row))
-
-    def tags(self) -> list[TagRow]:
-        """Every tag, by name."""
-        rows = self._queries.all(_tags.every.order_by(_tag.c.name))
-        return [TagRow(*_tags.read(row)) for row in rows]
-
-    def add_tag(self, connection: Connection, name: str, snapshot: int, time: int) -> None:
-        """A new tag; `AlreadyExists` if a tag or a branch has the name."""
-        _check_free(connection, "branch", _branch, name)
-        check_kept(connection, snapshot)
-        try:
-            _tags.insert(connection, [{"name": name, "snapshot": snapshot, "time": time}])
-        except IntegrityError:
-            raise AlreadyExists(f"there is a tag {name!r} already") from None
-
-    def drop_tag(self, connection: Connection, name: str) -> bool:
-        """Remove a tag; whether there was one."""
-        return _tags.delete(connection, _tag.c.name == name) == 1
-
-
-_CALLED = {
-    table: PreparedStatement(select(table.c.name).where(table.c.name == bindparam("called")))
-    for table in (_branch, _tag)
-}
-
-
-def _check_free(connection: Connection, what: str, table: Table, name: str) -> None:
-    """A ref means one thing: nothing new is called what something of the other kind is called."""
-    if _CALLED[table].fetch(connection, {"called": name}):
-        raise AlreadyExists(f"there is a {what} {name!r} already")
 
 
 @lru_cache(maxsize=16_384)

@@ -18,7 +18,7 @@ from livingdb.catalog.branches import EPOCH, Branches, BranchRow
 from livingdb.catalog.counters import Counters
 from livingdb.catalog.dropped_branches import DroppedBranches
 from livingdb.catalog.erasures import Erasures
-from livingdb.catalog.fixed_names import FixedBranches, FixedSyncs
+from livingdb.catalog.fixed_names import FixedBranches, FixedSyncs, FixedTags
 from livingdb.catalog.forgotten import ForgottenRows
 from livingdb.catalog.former_names import FormerNames
 from livingdb.catalog.ids import BranchId, new_id
@@ -28,6 +28,7 @@ from livingdb.catalog.labels import Labels
 from livingdb.catalog.leases import LeaseRows
 from livingdb.catalog.merge_requests import MergeRequests
 from livingdb.catalog.migrations import DATABASE, DEFAULT_BRANCH, create_schema, migrate
+from livingdb.catalog.movements import Movements
 from livingdb.catalog.observations import Observations
 from livingdb.catalog.outbox import Outbox
 from livingdb.catalog.outside_copies import OutsideCopies
@@ -44,6 +45,7 @@ from livingdb.catalog.steps import Steps
 from livingdb.catalog.streams import Streams
 from livingdb.catalog.syncs import Syncs
 from livingdb.catalog.table_layouts import TableLayouts
+from livingdb.catalog.tags import Tags
 from livingdb.catalog.tuning import TuningRows
 from livingdb.catalog.versions import VersionRows
 from livingdb.errors import Corruption
@@ -83,7 +85,9 @@ class Catalog:
         self.watches = Watches(queries)
         self.labels = Labels(queries)
         self.merge_requests = MergeRequests(queries)
-        self.branches = Branches(queries)
+        self.tags = Tags(queries)
+        self.branches = Branches(queries, self.tags)
+        self.movements = Movements(queries, self.branches)
         self.steps = Steps(queries)
         self.former_names = FormerNames(queries)
         self.versions = VersionRows(engine, queries)
@@ -133,11 +137,13 @@ class Catalog:
         A branch that was `seen` before is where it was seen, whatever became of it.
         """
         with self.queries.at_one_moment() as queries:
-            branches, syncs = Branches(queries), Syncs(queries).all()
-            rows, tags = branches.all(), branches.tags()
+            tags, syncs = Tags(queries), Syncs(queries).all()
+            rows, tagged = Branches(queries, tags).all(), tags.all()
             courses = Steps(queries).courses()
         found = copy(self)
-        found.branches = FixedBranches(self.queries, _with_seen(rows, seen), tags, courses)
+        found.tags = fixed = FixedTags(self.queries, tagged)
+        found.branches = FixedBranches(self.queries, fixed, _with_seen(rows, seen), courses)
+        found.movements = Movements(self.queries, found.branches)
         found.syncs = FixedSyncs(self.queries, syncs)
         return found
 

@@ -9,12 +9,13 @@ from itertools import islice
 
 from sqlalchemy import Connection
 
-from livingdb.catalog.branches import Branches, BranchRow, TagRow, behind_error
+from livingdb.catalog.branches import Branches, BranchRow, behind_error
 from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.catalog.syncs import SyncRow, Syncs
+from livingdb.catalog.tags import TagRow, Tags
 
-__all__ = ["FixedBranches", "FixedSyncs"]
+__all__ = ["FixedBranches", "FixedSyncs", "FixedTags"]
 
 
 class FixedBranches(Branches):
@@ -23,15 +24,14 @@ class FixedBranches(Branches):
     def __init__(
         self,
         queries: Queries,
+        tags: FixedTags,
         rows: Iterable[BranchRow],
-        tags: Iterable[TagRow],
         courses: Mapping[str, str] | None = None,
     ):
-        super().__init__(queries)
+        super().__init__(queries, tags)
         self.courses = dict(courses or {})
         """The courses on which branches had steps to follow, and what they say."""
         self._know(rows)
-        self._tags = {tag.name: tag for tag in tags}
 
     def _know(self, rows: Iterable[BranchRow]) -> None:
         self._rows = {row.name: row for row in sorted(rows, key=lambda row: row.name)}
@@ -59,7 +59,7 @@ class FixedBranches(Branches):
     def branch_or_tag(self, name: str) -> tuple[BranchRow | TagRow | None, str]:
         """See `Branches.branch_or_tag`."""
         epoch = next(iter(self._rows.values())).epoch
-        return self.find(name) or self._tags.get(name), epoch
+        return self.find(name) or self._tags.find(name), epoch
 
     def all(self) -> list[BranchRow]:
         """See `Branches.all`."""
@@ -87,17 +87,25 @@ class FixedBranches(Branches):
         """See `Branches.count`."""
         return len(self._rows)
 
-    def _span(self, branch: BranchRow) -> dict[str, int]:
-        """The movements until then, whatever the clocks said since."""
-        return {"branch": branch.number, "upto": branch.position}
+    def last_position(self, branch: BranchRow) -> int:
+        """Where it was then, whatever the clocks said since."""
+        return branch.position
 
-    def tag(self, name: str) -> TagRow | None:
-        """See `Branches.tag`."""
-        return self._tags.get(name)
 
-    def tags(self) -> list[TagRow]:
-        """See `Branches.tags`."""
-        return list(self._tags.values())
+class FixedTags(Tags):
+    """Tags where they were."""
+
+    def __init__(self, queries: Queries, rows: Iterable[TagRow]):
+        super().__init__(queries)
+        self._rows = {row.name: row for row in rows}
+
+    def find(self, name: str) -> TagRow | None:
+        """See `Tags.find`."""
+        return self._rows.get(name)
+
+    def all(self) -> list[TagRow]:
+        """See `Tags.all`."""
+        return list(self._rows.values())
 
 
 class FixedSyncs(Syncs):

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
-from livingdb.commit.carry_lens import LensCarrier
 from livingdb.commit.proposal import BranchChange, BranchMove, Tables, have_same_schemas
+from livingdb.commit.translate_change import ChangeTranslator
 from livingdb.errors import LivingDBError, MaskKeyMissing
 from livingdb.evolution.follow_names import follow_changes, follow_names
 from livingdb.evolution.lenses.lens import Lens
@@ -140,7 +140,7 @@ class CloneCarrier:
             return self._planned(self._plan(after), after)
         plan = self._plan(before)
         stages = apply_changes(self.graph, plan, before, self.staging, recipes="transient")
-        carrier = LensCarrier(self.graph, self.trust)
+        translator = ChangeTranslator(self.graph)
         hidden: set[str] = set()
         """Tables with rows that a mask hides: what leads to them is forgotten again."""
         for lens, stage in zip(plan.lenses, stages, strict=True):
@@ -148,7 +148,7 @@ class CloneCarrier:
             hidden = _hidden_after(lens, hidden)
             old = held if is_last else stage.tables
             step = BranchChange(self.branch, "", before, after, address)
-            new = carrier.translate_tables(lens, True, step, old, self.staging)
+            new = translator.translate_tables(lens, True, step, old, self.staging)
             before, after = old, overlay_tables(old, new)
             self.made += [
                 version

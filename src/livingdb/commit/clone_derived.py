@@ -67,7 +67,7 @@ def origin_of(graph: Graph, at: SnapshotRow, named: str | None) -> BranchRow:
 
 
 def _was_made_on(graph: Graph, branch: BranchRow, at: SnapshotRow) -> bool:
-    move = graph.branches.last_move_to(branch, at.sequence)
+    move = graph.movements.last_to(branch, at.sequence)
     return move is not None and move.operation not in ("clone", "keep")
 
 

@@ -15,7 +15,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit.evolve import describe_changes, refuse_kept_syncs
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
-from livingdb.commit.transaction import BranchTransaction
+from livingdb.commit.write_set import WriteSet
 from livingdb.errors import TransactionConflict
 from livingdb.evolution.plan import (
     apply_changes,
@@ -43,7 +43,7 @@ class RowWrite:
     """
 
     needs: Callable[[SnapshotRow], Sequence[SchemaChange]]
-    fill: Callable[[BranchTransaction], str]
+    fill: Callable[[WriteSet], str]
     author: str
     message: str
     batch: tuple[str, int] | None = None
@@ -69,7 +69,8 @@ def evolve_and_write(pipeline: Pipeline, branch: BranchRow, write: RowWrite) -> 
         if changes:
             refuse_kept_syncs(graph, row)
             evolved = _evolve(graph, head, changes, write, attempt.staging)
-        work = BranchTransaction(pipeline, row, evolved=None if evolved is None else evolved.tables)
+        tables = None if evolved is None else evolved.tables
+        work = WriteSet(graph, pipeline.preparation, row, tables)
         operation = write.fill(work)
         if work.is_empty:
             return head if evolved is None else Proposal([_alone(evolved, row, write)])

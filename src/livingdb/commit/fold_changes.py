@@ -13,8 +13,8 @@ from itertools import pairwise
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.commit.carry_lens import LensCarrier
 from livingdb.commit.proposal import BranchChange, Tables
+from livingdb.commit.translate_change import ChangeTranslator
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.errors import LivingDBError, RuleViolation
 from livingdb.evolution.lenses.lens import Lens
@@ -71,7 +71,7 @@ class FoldedSide:
 
 def fold_side(
     graph: Graph,
-    carrier: LensCarrier,
+    translator: ChangeTranslator,
     lifter: Lifter,
     row: BranchRow,
     ends: tuple[SnapshotRow, SnapshotRow],
@@ -83,7 +83,7 @@ def fold_side(
     What it did first that the other side did, too, is `shared`, by ids: it is done to the schema of
     the pair itself.  `RuleViolation` if its schema differs and no schema changes lead there.
     """
-    work = _Fold(graph, carrier, row, ends[0], staging, shared)
+    work = _Fold(graph, translator, row, ends[0], staging, shared)
     base, head = ends
     if is_ancestor(graph.snapshots, base, head):
         for step in lifter.schema_changes_between(base, head):
@@ -106,13 +106,13 @@ class _Fold:
     def __init__(
         self,
         graph: Graph,
-        carrier: LensCarrier,
+        translator: ChangeTranslator,
         row: BranchRow,
         base: SnapshotRow,
         staging: Staging,
         shared: Collection[str],
     ):
-        self._graph, self._carrier, self._row, self._staging = graph, carrier, row, staging
+        self._graph, self._translator, self._row, self._staging = graph, translator, row, staging
         self._since = self._at = base
         self._shared = shared
         self.base: Tables = visible_tables(graph, base)
@@ -183,7 +183,7 @@ class _Fold:
         assert outer.lens is not None
         assert outer.change is not None
         try:
-            return self._carrier.translate_tables(outer.lens, False, step, tables, self._staging)
+            return self._translator.translate_tables(outer.lens, False, step, tables, self._staging)
         except LivingDBError as error:
             raise type(error)(
                 f"what was written to {self._row.name!r} since {outer.change.title} cannot be kept "

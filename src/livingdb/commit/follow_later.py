@@ -20,6 +20,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.commit.carry_lens import LensCarrier
 from livingdb.commit.proposal import BranchMove
+from livingdb.commit.sync_lens import SyncLenses
 from livingdb.graph.commit_point import HeadMoved
 from livingdb.graph.course import Course
 from livingdb.graph.graph import Graph
@@ -72,7 +73,7 @@ class NewStep:
     def _is_as_seen(self, catalog: Catalog, connection: Connection) -> bool:
         """Whether no branch of the group has moved, or has a step of others to follow."""
         group, branches = self.group, self.graph.branches
-        if branches.movements(connection, group.numbers) != group.movements:
+        if branches.count_movements(connection, group.numbers) != group.movements:
             return False
         for step in catalog.steps.since(group.step, connection):
             is_reached = self.graph.in_step.reaches(step, group.course.branches)
@@ -96,9 +97,10 @@ class _Reach:
 class Followers:
     """Knows the groups whose branches can follow a commit later."""
 
-    def __init__(self, graph: Graph, lenses: LensCarrier):
+    def __init__(self, graph: Graph, lenses: SyncLenses, carrier: LensCarrier):
         self._graph = graph
         self._lenses = lenses
+        self._carrier = carrier
         self._epoch = ""
         self._reaches: dict[BranchId, _Reach] = {}
         self._groups: dict[BranchId, _Group] = {}
@@ -160,7 +162,7 @@ class Followers:
                 if not ids.isdisjoint(ends):
                     return nobody
             elif sync.is_active and not ids.isdisjoint(ends):
-                lens = self._lenses.lens(sync)
+                lens = self._lenses.of(sync)
                 if sync.behind is not None or sync.guard.get("conditions") or lens.conceals:
                     return nobody
                 touched.update(lens.old, lens.new)
@@ -180,7 +182,7 @@ class Followers:
             for name, address in there.items():
                 if is_hidden(name):
                     return None
-                for referred in self._lenses.referred_tables(address):
+                for referred in self._carrier.referred_tables(address):
                     shared.pop(referred, None)
         return _Group(
             Course.plan(graph.syncs(branch.epoch), branch.id, {**rows, branch.id: branch}),

@@ -23,6 +23,7 @@ from livingdb.commit.fill_generated import has_generated
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
 from livingdb.commit.transaction import BranchTransaction
+from livingdb.commit.write_set import WriteSet
 from livingdb.commit.writer_turns import LARGEST_TURN_ROWS
 from livingdb.graph.constraints import check_tables
 from livingdb.graph.draft import Action, Intent
@@ -49,7 +50,7 @@ class SmallWrite:
     author: str
     message: str
 
-    def fill(self, work: BranchTransaction) -> None:
+    def fill(self, work: WriteSet) -> None:
         """Put the rows into a transaction."""
         if self.operation == "insert":
             work.insert(self.table, self.rows)
@@ -261,7 +262,7 @@ class GroupCommits:
         staging: Staging,
     ) -> Intent:
         """The snapshot of a write, on one before it that leaves tables so."""
-        work = BranchTransaction(self._pipeline, branch, evolved=tables)
+        work = WriteSet(self._graph, self._pipeline.preparation, branch, tables)
         if not _is_free(work.schema(write.table)):
             raise _Apart
         write.fill(work)

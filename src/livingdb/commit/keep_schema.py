@@ -70,7 +70,7 @@ def rehearse(
     for lens, place in zip(reversed(plan.lenses), reversed(places), strict=True):
         step = BranchChange(branch.id, branch.name, before, after, head.address)
         try:
-            made = pipeline.lenses.translate_tables(lens, False, step, place, staging)
+            made = pipeline.translator.translate_tables(lens, False, step, place, staging)
         except LivingDBError as error:
             raise type(error)(
                 f"{branch.name!r} is in step with a branch that stays with its present schema, "

@@ -112,7 +112,7 @@ def pair_chain(
             ends = bases[at], places[at].head
             known = {pair[at].identity for pair in shared}
             folded[at] = fold_side(
-                graph, pipeline.lenses, pipeline.lifter, rows[numbers[at]], ends, staging, known
+                graph, pipeline.translator, pipeline.lifter, rows[numbers[at]], ends, staging, known
             )
     folded, decided = _decide_schemas(graph, folded, direction, on_conflict, staging)
     made = [version for side in folded for version in side.new_versions]

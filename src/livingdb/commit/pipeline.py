@@ -35,8 +35,10 @@ from livingdb.commit.proposal import BranchMove, Proposal
 from livingdb.commit.schema_line import forwarded_move, line_to_draft, unmasked_by_drafts
 from livingdb.commit.settle import Settler
 from livingdb.commit.stop_sync import pair_in_step, without_hidden_drafts
+from livingdb.commit.sync_lens import SyncLenses
 from livingdb.commit.sync_order import rank_syncs
 from livingdb.commit.sync_owners import SyncOwners
+from livingdb.commit.translate_change import ChangeTranslator
 from livingdb.commit.writer_turns import WriterTurns
 from livingdb.errors import DuplicateValue, LivingDBError, RuleViolation, TransactionConflict
 from livingdb.evolution.lift import Lifter
@@ -85,10 +87,12 @@ class Pipeline:
         self.trust = tuple(trust)
         self.commit_point = CommitPoint(graph)
         self.lifter = Lifter(graph, self.trust)
-        self.lenses = LensCarrier(graph, self.trust)
+        self.lenses = SyncLenses(graph, self.trust)
+        self.translator = ChangeTranslator(graph)
+        self.lens_carrier = LensCarrier(graph, self.lenses, self.translator)
         self.turns = WriterTurns(graph)
         self.preparation = RowPreparation(graph.versions)
-        self.followers = Followers(graph, self.lenses)
+        self.followers = Followers(graph, self.lenses, self.lens_carrier)
         self._settler = Settler(graph, self.lenses)
         self._watches = CommitWatches(graph)
         self._views: ViewCarrier | None = None
@@ -334,7 +338,7 @@ class _Work:
 
     def _reach(self, move: BranchMove) -> None:
         """The syncs that a move reaches are due."""
-        for sync, target in self.pipeline.lenses.reached(move):
+        for sync, target in self.pipeline.lens_carrier.reached(move):
             is_apart = sync.id in self.proposal.own_syncs or sync.id in self._held
             if not is_apart and target not in self.moved:
                 self._due.setdefault(sync.id, (sync, target))
@@ -388,7 +392,7 @@ class _Work:
         """The one protocol: what the moves of its sources make of the target of a sync."""
         if sync.kind == "schema_change":
             source = self._source(sync, branch)
-            return self.pipeline.lenses.carry(sync, source, branch, self.staging)
+            return self.pipeline.lens_carrier.carry(sync, source, branch, self.staging)
         assert self._views is not None
         if self._deltas is None:
             from livingdb.derivation.stage_inputs import DeltaCache

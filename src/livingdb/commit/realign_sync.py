@@ -17,10 +17,10 @@ from sqlalchemy import Connection
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
-from livingdb.commit.carry_lens import lens_of
 from livingdb.commit.judge_carried import JudgedChange, judge_carried
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal, Tables
+from livingdb.commit.sync_lens import lens_of
 from livingdb.derivation.hidden_tables import ASIDE, whole_tables
 from livingdb.errors import RuleViolation, Unsupported
 from livingdb.evolution.lenses.lens import Lens

@@ -111,9 +111,9 @@ class _Rejoin:
     def _push_change(
         self, step: BranchChange, link: ChainLink, is_right: bool, tables: Tables
     ) -> dict[str, Version]:
-        lenses = self._pipeline.lenses
-        lens = link.lens or lenses.lens(link.row)
-        made = lenses.translate_tables(lens, is_right, step, tables, self._staging)
+        pipeline = self._pipeline
+        lens = link.lens or pipeline.lenses.of(link.row)
+        made = pipeline.translator.translate_tables(lens, is_right, step, tables, self._staging)
         self._new_versions += [version for version in made.values() if version is not None]
         return overlay_tables(tables, made)
 

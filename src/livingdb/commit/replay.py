@@ -353,7 +353,7 @@ def _take_back(
             step = BranchChange(branch.id, branch.name, before[number + 1], now, ours.address)
             there = {n: before[number][n] for n in lens.new}
             touched = {n: v for n, v in now.items() if n in lens.old or n in lens.consults}
-            mended = pipeline.lenses.translate_tables(
+            mended = pipeline.translator.translate_tables(
                 lens.inner, False, _of_tables(step, touched), there, attempt.staging
             )
             made += [version for version in mended.values() if version is not None]

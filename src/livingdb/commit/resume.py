@@ -196,7 +196,7 @@ def _follow_source(graph: Graph, sync: SyncRow, view: View) -> View:
     """
     source = graph.branches.by_id(view.branches[0])
     since = stopped_since(graph, sync)
-    move = None if source is None or since is None else graph.branches.log_at(source, since)
+    move = None if source is None or since is None else graph.movements.at(source, since)
     if source is None or move is None:
         return view
     now_at = _visible_definitions(graph, graph.snapshots.at(source.head))

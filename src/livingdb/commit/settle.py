@@ -18,8 +18,8 @@ import pyarrow as pa
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import SyncRow
-from livingdb.commit.carry_lens import LensCarrier
 from livingdb.commit.proposal import Tables
+from livingdb.commit.sync_lens import SyncLenses
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.errors import LivingDBError
 from livingdb.evolution.lenses.changed_side import ChangedSide, compose_images
@@ -47,7 +47,7 @@ Ways = Mapping[BranchId, list[tuple[SyncRow, BranchId]]]
 class Settler:
     """Settles changes before they are checked and carried."""
 
-    def __init__(self, graph: Graph, lenses: LensCarrier):
+    def __init__(self, graph: Graph, lenses: SyncLenses):
         self._graph = graph
         self._lenses = lenses
         self._ways: tuple[str, Ways] | None = None
@@ -105,19 +105,19 @@ class Settler:
 
     def _touched_tables(self, ways: Ways) -> set[str]:
         """The tables that lenses on these ways have to do with, on either side."""
-        lenses = [self._lenses.lens(sync) for steps in ways.values() for sync, _ in steps]
+        lenses = [self._lenses.of(sync) for steps in ways.values() for sync, _ in steps]
         return {name for lens in lenses for name in (*lens.old, *lens.new)}
 
     def _is_settling(self, sync: SyncRow) -> bool:
         with suppress(LivingDBError):  # of a lens that cannot be planned, who carries it speaks
-            return self._lenses.lens(sync).settles
+            return self._lenses.of(sync).settles
         return False
 
 
 class _Journey:
     """One change on its way along the branches that it reaches."""
 
-    def __init__(self, graph: Graph, lenses: LensCarrier, ways: Ways):
+    def __init__(self, graph: Graph, lenses: SyncLenses, ways: Ways):
         self._graph, self._lenses, self._ways = graph, lenses, ways
 
     def settle(
@@ -145,7 +145,7 @@ class _Journey:
         self, sync: SyncRow, branch: BranchRow, other: BranchId, mine: Tables, whole: TableImages
     ) -> dict[str, RowImages]:
         """What follows from a change by one sync and by what is behind it."""
-        lens, is_right = self._lenses.lens(sync), branch.id in sync.sources
+        lens, is_right = self._lenses.of(sync), branch.id in sync.sources
         row = self._graph.branches.by_id(other)
         assert row is not None
         theirs = self._tables(row)

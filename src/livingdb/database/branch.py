@@ -130,7 +130,7 @@ class Branch:
         `branch@time` follows it.
         """
         graph = self._graph
-        moves = graph.branches.log(graph.branch(self.name))[:limit]
+        moves = graph.movements.of(graph.branch(self.name))[:limit]
         found = graph.snapshots.get_many({move.snapshot for move in moves})
         return [BranchMovement.of(self.database, m, found[m.snapshot]) for m in moves]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Self
 
-from livingdb.catalog.branches import Movement
+from livingdb.catalog.branch_log import Movement
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.snapshot import Snapshot
 from livingdb.graph.snapshot_columns import to_datetime

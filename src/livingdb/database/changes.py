@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from livingdb.catalog.branches import BranchRow, Movement
+from livingdb.catalog.branch_log import Movement
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.marks import Marks, read_marks, requests_since, syncs_since
 from livingdb.database.sync import Sync
 from livingdb.graph.names import is_hidden
@@ -99,7 +100,7 @@ class ChangeFollower:
             yield Change("branches", "")
 
     def _log(self, branch: BranchRow, after: int) -> list[Movement]:
-        return self._graph.branches.log(branch, max(-1, after))[::-1]
+        return self._graph.movements.of(branch, max(-1, after))[::-1]
 
     def _move(self, branch: BranchRow, move: Movement, is_commit: bool = True) -> Change:
         row = self._graph.snapshots.at(move.snapshot)

@@ -177,7 +177,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
 
     def tags(self) -> dict[str, Snapshot]:
         """Every tag and its snapshot."""
-        rows = self._graph.branches.tags()
+        rows = self._graph.catalog.tags.all()
         found = self._graph.snapshots.get_many({row.snapshot for row in rows})
         return {row.name: Snapshot(self, found[row.snapshot]) for row in rows}
 
@@ -207,16 +207,16 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         row = self._resolve(ref).snapshot
         self._require_name(Role.WRITER, name, f"make the tag {name!r}")
         with self._graph.catalog.write() as connection:
-            self._graph.branches.add_tag(connection, name, row.sequence, now())
+            self._graph.catalog.tags.add(connection, name, row.sequence, now())
         return Snapshot(self, row)
 
     def drop_tag(self, name: str) -> None:
         """Forget a tag."""
-        if self._graph.branches.tag(name) is None:
+        if self._graph.catalog.tags.find(name) is None:
             raise NotFound(f"there is no tag {name!r}")
         self._require_name(Role.MAINTAINER, name, f"drop the tag {name!r}")
         with self._graph.catalog.write() as connection:
-            if not self._graph.branches.drop_tag(connection, name):
+            if not self._graph.catalog.tags.drop(connection, name):
                 raise NotFound(f"there is no tag {name!r}")
 
     def drop_branch(self, name: str, detach: bool = False, force: bool = False) -> None:

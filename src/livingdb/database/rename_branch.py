@@ -72,7 +72,7 @@ def _refuse_derived(graph: Graph, branch: BranchRow) -> None:
 def _check_free(graph: Graph, branch: BranchRow, new: str) -> None:
     for what, names in (
         ("branch", [row.name for row in graph.branches.all() if row.id != branch.id]),
-        ("tag", [row.name for row in graph.branches.tags()]),
+        ("tag", [row.name for row in graph.catalog.tags.all()]),
     ):
         for other in find_alike(new, names):
             if other == new:

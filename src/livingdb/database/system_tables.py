@@ -113,7 +113,7 @@ def _edges(database: Database, ref: str) -> pa.Table:
         for row in rows
         for parent in row.parents
     ]
-    began = graph.branches.first_movements()
+    began = graph.movements.first()
     lines += [
         (addresses[b.origin_head], addresses[b.origin_head], "clone", b.name,
          began[b.number].author, b.time,

@@ -59,7 +59,7 @@ def _snapshot_beside(
 ) -> SnapshotRow:
     """Where a branch was when another one, which it is in step with, was at a snapshot."""
     if at.sequence != branch.head:
-        move = graph.branches.last_move_to(branch, at.sequence)
+        move = graph.movements.last_to(branch, at.sequence)
         there = movement_at(graph, kept, at.time if move is None else move.time)
         if there is not None:
             return graph.snapshots.at(there.snapshot)

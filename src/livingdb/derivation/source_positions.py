@@ -90,7 +90,7 @@ def last_version_made(graph: Graph, branch: BranchRow) -> SnapshotRow | None:
     found = last_derived_snapshot(graph, graph.snapshots.at(branch.head))
     if found is not None:
         return found
-    moves = (graph.snapshots.at(move.snapshot) for move in graph.branches.log(branch))
+    moves = (graph.snapshots.at(move.snapshot) for move in graph.movements.of(branch))
     return next((row for row in moves if _is_derived(graph, row)), None)
 
 

@@ -93,7 +93,7 @@ def is_on_branch(graph: Graph, branch: BranchRow, at: SnapshotRow) -> bool:
     is_older = at.depth <= head.depth
     if is_older and graph.snapshots.ancestor(head, at.depth).sequence == at.sequence:
         return True
-    return graph.branches.last_move_to(branch, at.sequence) is not None
+    return graph.movements.last_to(branch, at.sequence) is not None
 
 
 def version_not_after(

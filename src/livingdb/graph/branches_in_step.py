@@ -41,7 +41,7 @@ class BranchesInStep(Branches):
     """The branches of a graph; what is read of them has followed every step."""
 
     def __init__(self, graph: Graph):
-        super().__init__(graph.catalog.queries)
+        super().__init__(graph.catalog.queries, graph.catalog.tags)
         self._graph = graph
         self._steps = graph.catalog.steps
         self._courses: dict[str, Course] = {}

@@ -90,7 +90,7 @@ class NewBranch:
         )
         if self.log_of is not None:
             source, since = self.log_of
-            catalog.branches.copy_log(connection, source, self.id, since)
+            catalog.movements.copy(connection, source, self.id, since)
 
 
 @dataclass(frozen=True)

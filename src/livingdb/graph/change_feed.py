@@ -44,10 +44,10 @@ def position_of(graph: Graph, branch: BranchRow, snapshot: SnapshotRow) -> int:
 
     `NotFound` if the branch never stood there.
     """
-    move = graph.branches.last_move_to(branch, snapshot.sequence)
+    move = graph.movements.last_to(branch, snapshot.sequence)
     if move is not None:
         return move.position
-    (began,) = graph.branches.log(branch, upto=0)
+    (began,) = graph.movements.of(branch, upto=0)
     first = graph.snapshots.at(began.snapshot)
     if is_ancestor(graph.snapshots, snapshot, first):
         return BEFORE_THE_LOG
@@ -65,7 +65,7 @@ def feed_entries(
     `start` is where the branch was at `after`, or an ancestor of where it began.
     """
     before = start
-    for move in reversed(graph.branches.log(branch, after, upto)):
+    for move in reversed(graph.movements.of(branch, after, upto)):
         row = graph.snapshots.at(move.snapshot)
         old, new = graph.find_version(before, table), graph.find_version(row, table)
         yield FeedEntry(move.position, before, row, old, new)

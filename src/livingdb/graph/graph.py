@@ -17,6 +17,7 @@ from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.connect import Place
 from livingdb.catalog.fixed_names import FixedBranches
 from livingdb.catalog.ids import BranchId, SyncId
+from livingdb.catalog.movements import Movements
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ActiveSyncs
 from livingdb.chunks.address import Address
@@ -87,6 +88,7 @@ class Graph:
         self._scratch: Scratch | None = None
         self.in_step = BranchesInStep(self)
         self.branches: Branches = self.in_step
+        self.movements = Movements(catalog.queries, self.in_step)
         self.generated = GeneratedValues(catalog.counters)
         self.forgotten = ForgottenSnapshots(catalog)
         self.leases = Leases(catalog)
@@ -165,11 +167,15 @@ class Graph:
             self.branches.follow()
             found.catalog = self.catalog.at_one_moment(seen)
             fixed = found.branches = found.catalog.branches
+            found.movements = found.catalog.movements
             if not fixed.has_steps():
                 return found
             if self.is_read_only:
                 assert isinstance(fixed, FixedBranches)
-                found.branches = found.catalog.branches = fixed.refusing(followers(fixed.courses))
+                shown = fixed.refusing(followers(fixed.courses))
+                found.branches = found.catalog.branches = shown
+                moves = Movements(self.catalog.queries, shown)
+                found.movements = found.catalog.movements = moves
                 return found
 
     @contextmanager
@@ -187,7 +193,7 @@ class Graph:
                     continue
                 found = copy(self)
                 found.catalog, found.snapshots = catalog, catalog.snapshots
-                found.branches = catalog.branches
+                found.branches, found.movements = catalog.branches, catalog.movements
                 found.store = DatabaseStore(catalog, self.place.files, self.place.is_unprotected)
                 found._records = OrderedDict()
                 yield found

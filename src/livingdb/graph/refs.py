@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from livingdb.catalog.branches import BranchRow, Movement
+from livingdb.catalog.branch_log import Movement
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address, short
 from livingdb.errors import InvalidName, NotFound
@@ -89,7 +90,7 @@ def _as_of(graph: Graph, name: str, time: str, epoch: str | None) -> ResolvedRef
     row = graph.snapshots.at(found.snapshot)
     if graph.forgotten.find(row) is None:
         return ResolvedRef(row, epoch, named=name)
-    before = graph.branches.log(branch, upto=found.position)
+    before = graph.movements.of(branch, upto=found.position)
     rows = (graph.snapshots.at(move.snapshot) for move in before)
     kept = next((one for one in rows if graph.forgotten.find(one) is None), None)
     kept = kept or graph.forgotten.nearest_kept(row)
@@ -105,9 +106,9 @@ def _as_of(graph: Graph, name: str, time: str, epoch: str | None) -> ResolvedRef
 def position_at(graph: Graph, branch: BranchRow, time: str) -> Movement:
     """The newest position in a branch's log whose time is not later; its last one for `NOW`."""
     if time.strip().lower() == NOW:
-        (last,) = graph.branches.log(branch, branch.position - 1)
+        (last,) = graph.movements.of(branch, branch.position - 1)
         return last
-    found = graph.branches.log_at(branch, parse_time(time))
+    found = graph.movements.at(branch, parse_time(time))
     if found is None:
         raise NotFound(f"the branch {branch.name!r} was not there yet at {time}")
     return found
@@ -148,7 +149,7 @@ def _hint(graph: Graph, ref: str) -> str:
         return f"; the branch that was called so is called {row.name!r} now"
     rows = graph.branches.all()[:10_000]
     names = [branch.name for branch in rows if not is_hidden(branch.name)]
-    names += [tag.name for tag in graph.branches.tags()[:10_000]]
+    names += [tag.name for tag in graph.catalog.tags.all()[:10_000]]
     near = difflib.get_close_matches(ref, names, 1)
     if near:
         return f"; did you mean {near[0]!r}?"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from livingdb.catalog.branches import BranchRow, Movement
+from livingdb.catalog.branch_log import Movement
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, DETACHED, ERROR, HELD, SyncRow
@@ -80,12 +81,12 @@ def movement_at(graph: Graph, branch: BranchRow, time: int) -> Movement | None:
 
     None if it was not there, or if the clock was set back over that time, so that nobody knows.
     """
-    along = graph.branches.log_exactly_at(branch, time)
+    along = graph.movements.exactly_at(branch, time)
     if along is not None:
         return along
-    if graph.branches.ran_back_over(branch, time, MOST_RAISED_MICROSECONDS):
+    if graph.movements.ran_back_over(branch, time, MOST_RAISED_MICROSECONDS):
         return None
-    return graph.branches.log_at(branch, time)
+    return graph.movements.at(branch, time)
 
 
 def _arrival_time(
@@ -96,17 +97,17 @@ def _arrival_time(
     Where the clock was set back over the beginning of the sync, it is known only of movements
     that the other branch made along.
     """
-    move = graph.branches.last_move_to(branch, to.sequence)
+    move = graph.movements.last_to(branch, to.sequence)
     if move is None:
         return None
     if move.operation != "reattach" and not _was_active(graph, sync, move.time):
         return None
-    if graph.branches.ran_back_over(branch, sync.time, MOST_RAISED_MICROSECONDS):
-        is_along = graph.branches.log_exactly_at(other, move.time) is not None
+    if graph.movements.ran_back_over(branch, sync.time, MOST_RAISED_MICROSECONDS):
+        is_along = graph.movements.exactly_at(other, move.time) is not None
         return move.time if is_along else None
     if move.time >= sync.time:
         return move.time
-    first = graph.branches.log_at(branch, sync.time)
+    first = graph.movements.at(branch, sync.time)
     return sync.time if first is not None and first.position == move.position else None
 
 

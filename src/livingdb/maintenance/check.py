@@ -508,7 +508,7 @@ class Check:
             self._report("branches", f"there is the log of a branch (number {number}) that is not")
         for branch in branches.all():
             with self.collect_problems(f"branch {branch.name}"):
-                moves = branches.log(branch)
+                moves = self.graph.movements.of(branch)
                 self.graph.snapshots.get_many({move.snapshot for move in moves})
                 last = moves[0] if moves else None
                 end = None if last is None else (last.position, last.snapshot)
@@ -517,6 +517,6 @@ class Check:
                     or logged[branch.number] != branch.position
                 ):
                     self._report(f"branch {branch.name}", "its log does not lead to its head")
-        for tag in branches.tags():
+        for tag in self.graph.catalog.tags.all():
             with self.collect_problems(f"tag {tag.name}"):
                 self.graph.snapshots.at(tag.snapshot)

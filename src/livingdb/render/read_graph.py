@@ -9,7 +9,8 @@ from datetime import datetime
 from functools import cached_property
 from itertools import accumulate, islice
 
-from livingdb.catalog.branches import BranchRow, Movement
+from livingdb.catalog.branch_log import Movement
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
@@ -76,7 +77,7 @@ class _GraphReader:
     @cached_property
     def logs(self) -> dict[BranchId, list[Movement]]:
         """How each branch moved, newest first."""
-        return {branch.id: self.graph.branches.log(branch) for branch in self.branches}
+        return {branch.id: self.graph.movements.of(branch) for branch in self.branches}
 
     @cached_property
     def rows(self) -> dict[int, SnapshotRow]:
@@ -121,7 +122,7 @@ class _GraphReader:
         told = {name for start in starts for name in start.heads}
         untold = [b for b in self.branches if not is_hidden(b.name) and b.head_name not in told]
         heads = _names_by_snapshot((branch.head, branch.head_name) for branch in untold)
-        tags = _names_by_snapshot((tag.snapshot, tag.name) for tag in self.graph.branches.tags())
+        tags = _names_by_snapshot((tag.snapshot, tag.name) for tag in self.graph.catalog.tags.all())
         items = [self._item(self.rows[number], heads, tags) for number in shown]
         return _insert_starts(items, starts)
 

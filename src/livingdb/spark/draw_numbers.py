@@ -16,7 +16,7 @@ from livingdb.sql.bindings import quote
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from livingdb.commit.transaction import BranchTransaction
+    from livingdb.commit.write_set import WriteSet
     from livingdb.tables.column import Column
 
 __all__ = ["with_numbers"]
@@ -27,7 +27,7 @@ _PART_BITS = 33
 
 
 @contextmanager
-def with_numbers(df: DataFrame, work: BranchTransaction, table: str) -> Iterator[DataFrame]:
+def with_numbers(df: DataFrame, work: WriteSet, table: str) -> Iterator[DataFrame]:
     """The data frame with numbers for rows that name none, as long as the context lasts.
 
     `InvalidData` if they name one of a column that always draws.
@@ -49,7 +49,7 @@ class _Drawing:
     def __init__(
         self,
         df: DataFrame,
-        work: BranchTransaction,
+        work: WriteSet,
         table: str,
         column: Column,
         held: list[DataFrame],

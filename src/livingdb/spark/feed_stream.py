@@ -98,7 +98,7 @@ class FeedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return start
             if size is not None:
                 return self._offset_within(graph, branch, start, upto, size)
-            (move,) = graph.branches.log(branch, upto - 1, upto)
+            (move,) = graph.movements.of(branch, upto - 1, upto)
             return _offset(upto, graph.snapshots.at(move.snapshot))
 
     def _offset_within(

@@ -50,7 +50,7 @@ from livingdb.trees.keys import member
 from livingdb.trees.shape import Shape
 
 if TYPE_CHECKING:
-    from livingdb.commit.transaction import BranchTransaction
+    from livingdb.commit.write_set import WriteSet
     from livingdb.graph.graph import Graph
 
 __all__ = ["OPERATIONS", "StreamSink", "TableWriter"]
@@ -156,7 +156,7 @@ class TableWriter(DataSourceArrowWriter):
         given = [load_task_rows(files, item) for item in staged if item.given is not None]
         changes = None if given else load_task_outputs(files, plan, staged)
 
-        def fill(work: BranchTransaction) -> str:
+        def fill(work: WriteSet) -> str:
             if changes is not None:
                 return self._fill(work, changes)
             return self._fill(work, self._drawn_rows(work, plan, pa.concat_tables(given)))
@@ -171,7 +171,7 @@ class TableWriter(DataSourceArrowWriter):
         with suppress(BatchAlreadyStored):
             evolve_and_write(db._pipeline, self.branch.find(graph), write)
 
-    def _drawn_rows(self, work: BranchTransaction, plan: WritePlan, rows: pa.Table) -> Delta:
+    def _drawn_rows(self, work: WriteSet, plan: WritePlan, rows: pa.Table) -> Delta:
         """The changes that rows are, with the numbers that they leave to counters."""
         is_insert = self.operation == "insert" and not self.overwrite
         changes = work.drawn_rows(self.table, rows, is_insert)
@@ -179,7 +179,7 @@ class TableWriter(DataSourceArrowWriter):
             self.where.check(plan.schema, changes)
         return changes
 
-    def _fill(self, work: BranchTransaction, changes: Delta) -> str:
+    def _fill(self, work: WriteSet, changes: Delta) -> str:
         """Put the rows in; the operation that it is."""
         operation = self.operation
         if self.overwrite:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, make_url, text
 
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.sql.sqlite import sqlite_engine
@@ -63,3 +64,33 @@ def add_snapshot(
         made = catalog.snapshots.add(connection, address, parents, time, kind, "ann", name)
     catalog.snapshots.remember(made)
     return made
+
+
+@pytest.fixture
+def line(catalog: Catalog) -> list[SnapshotRow]:
+    """Four snapshots, each the parent of the next."""
+    rows = [add_snapshot(catalog, "0")]
+    for number in range(1, 4):
+        rows.append(add_snapshot(catalog, str(number), rows[-1]))
+    return rows
+
+
+def add_branch(
+    catalog: Catalog, name: str, head: SnapshotRow, time: int = 10, origin: str | None = None
+) -> BranchRow:
+    with catalog.write() as connection:
+        catalog.branches.add(connection, name, head.sequence, time, origin)
+    return find_branch(catalog, name)
+
+
+def find_branch(catalog: Catalog, name: str) -> BranchRow:
+    found = catalog.branches.find(name)
+    assert found is not None
+    return found
+
+
+def move_branch(
+    catalog: Catalog, seen: BranchRow, to: SnapshotRow, time: int, how: str = "put"
+) -> bool:
+    with catalog.write() as connection:
+        return catalog.branches.move(connection, seen, to.sequence, time, how)

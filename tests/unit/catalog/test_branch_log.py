@@ -6,8 +6,10 @@ import pytest
 from tests.unit.catalog.conftest import add_snapshot
 
 from livingdb.catalog import schema
-from livingdb.catalog.branches import CHECKPOINT, Branches, BranchRow
+from livingdb.catalog.branch_log import CHECKPOINT
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.catalog import Catalog
+from livingdb.catalog.movements import Movements
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.errors import Corruption
 
@@ -36,9 +38,9 @@ def found(catalog: Catalog) -> BranchRow:
     return row
 
 
-def fresh(catalog: Catalog) -> Branches:
+def fresh(catalog: Catalog) -> Movements:
     """As somebody else sees them."""
-    return Branches(catalog.queries)
+    return Movements(catalog.queries, catalog.branches)
 
 
 def remove(catalog: Catalog, position: int) -> None:
@@ -53,11 +55,11 @@ def test_a_line_that_is_missing_is_named(
     remove(catalog, position)
     missing = rf"row \({branch.number}, {position}\) of table 'branch_log' is missing"
     with pytest.raises(Corruption, match=missing):
-        fresh(catalog).log(branch)
+        fresh(catalog).of(branch)
     with pytest.raises(Corruption, match=missing):
-        fresh(catalog).last_move_to(branch, 999)
+        fresh(catalog).last_to(branch, 999)
     with pytest.raises(Corruption, match=missing):
-        fresh(catalog).log_at(branch, 10 * (position + 1))
+        fresh(catalog).at(branch, 10 * (position + 1))
 
 
 def test_a_time_that_changed_misleads_nobody(catalog: Catalog, branch: BranchRow) -> None:
@@ -66,10 +68,10 @@ def test_a_time_that_changed_misleads_nobody(catalog: Catalog, branch: BranchRow
         is_third = _log.c.position == 3
         connection.execute(_log.update().where(is_third).values(time=4_000))
     with pytest.raises(Corruption, match=r"row \(1, 3\) of table 'branch_log'"):
-        fresh(catalog).log_at(branch, 45)
+        fresh(catalog).at(branch, 45)
     with pytest.raises(Corruption, match=r"row \(1, 3\) of table 'branch_log'"):
-        fresh(catalog).log_exactly_at(branch, 40)
-    move = fresh(catalog).log_at(branch, 25)
+        fresh(catalog).exactly_at(branch, 40)
+    move = fresh(catalog).at(branch, 25)
     assert move is not None
     assert move.position == 1, "what lies before it is read as ever"
 
@@ -79,25 +81,25 @@ def test_a_line_that_was_written_anew_does_not_fit(catalog: Catalog, branch: Bra
     with catalog.write() as connection:
         _lines.update(connection, [_log.c.position == 2], {"snapshot": 1})
     with pytest.raises(Corruption, match=r"row \(1, 2\) of table 'branch_log'"):
-        fresh(catalog).log(branch)
+        fresh(catalog).of(branch)
 
 
 def test_a_part_of_a_log_is_whole_too(catalog: Catalog, branch: BranchRow) -> None:
-    branches = fresh(catalog)
-    assert [move.position for move in branches.log(branch, 1, 4)] == [4, 3, 2]
-    assert [move.position for move in branches.log(branch, upto=0)] == [0]
-    assert branches.log(branch, LAST) == []
-    assert [move.position for move in branches.log(branch, 3, 99)] == [5, 4]
+    movements = fresh(catalog)
+    assert [move.position for move in movements.of(branch, 1, 4)] == [4, 3, 2]
+    assert [move.position for move in movements.of(branch, upto=0)] == [0]
+    assert movements.of(branch, LAST) == []
+    assert [move.position for move in movements.of(branch, 3, 99)] == [5, 4]
     remove(catalog, 3)
-    assert [move.position for move in branches.log(branch, 3)] == [5, 4]
+    assert [move.position for move in movements.of(branch, 3)] == [5, 4]
     with pytest.raises(Corruption):
-        branches.log(branch, 2)
+        movements.of(branch, 2)
 
 
 def test_who_saw_it_earlier_reads_what_there_was_then(catalog: Catalog, branch: BranchRow) -> None:
     with catalog.write() as connection:
         assert catalog.branches.move(connection, branch, 1, 90, "reset")
-    assert [move.position for move in fresh(catalog).log(branch)] == [5, 4, 3, 2, 1, 0]
+    assert [move.position for move in fresh(catalog).of(branch)] == [5, 4, 3, 2, 1, 0]
 
 
 def test_the_log_of_a_branch_that_was_dropped_is_no_damage(
@@ -105,25 +107,25 @@ def test_the_log_of_a_branch_that_was_dropped_is_no_damage(
 ) -> None:
     with catalog.write() as connection:
         catalog.branches.drop(connection, branch, 1)
-    assert fresh(catalog).log(branch) == []
+    assert fresh(catalog).of(branch) == []
 
 
 def test_a_log_that_was_cut_goes_on_with_the_chain(catalog: Catalog, branch: BranchRow) -> None:
     with catalog.write() as connection:
-        assert catalog.branches.cut_log(connection, branch, 1) == 0, "how it began is kept"
-        assert catalog.branches.cut_log(connection, branch, 3) == 2
-        assert catalog.branches.cut_log(connection, branch, 3) == 0
-    branches = fresh(catalog)
-    assert [move.position for move in branches.log(branch)] == [5, 4, 3, 0]
-    assert all(move.operation != CHECKPOINT for move in branches.log(branch))
-    assert branches.last_move_to(branch, 3) is None
-    assert branches.log_at(branch, 45).position == 3  # type: ignore[union-attr]
-    assert branches.log_at(branch, 25).position == 0  # type: ignore[union-attr]
-    assert branches.log_at(branch, 5) is None
+        assert catalog.movements.cut(connection, branch, 1) == 0, "how it began is kept"
+        assert catalog.movements.cut(connection, branch, 3) == 2
+        assert catalog.movements.cut(connection, branch, 3) == 0
+    movements = fresh(catalog)
+    assert [move.position for move in movements.of(branch)] == [5, 4, 3, 0]
+    assert all(move.operation != CHECKPOINT for move in movements.of(branch))
+    assert movements.last_to(branch, 3) is None
+    assert movements.at(branch, 45).position == 3  # type: ignore[union-attr]
+    assert movements.at(branch, 25).position == 0  # type: ignore[union-attr]
+    assert movements.at(branch, 5) is None
     with catalog.write() as connection:
-        assert branches.move(connection, branch, 1, 90, "reset")
-        assert branches.cut_log(connection, branch, 5) == 2, "it is cut again"
-    assert [move.position for move in fresh(catalog).log(found(catalog))] == [6, 5, 0]
+        assert catalog.branches.move(connection, branch, 1, 90, "reset")
+        assert movements.cut(connection, branch, 5) == 2, "it is cut again"
+    assert [move.position for move in fresh(catalog).of(found(catalog))] == [6, 5, 0]
     remove(catalog, 4)
     with pytest.raises(Corruption, match=r"row \(1, 4\) of table 'branch_log' is missing"):
-        fresh(catalog).log(found(catalog))
+        fresh(catalog).of(found(catalog))

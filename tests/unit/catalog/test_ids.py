@@ -70,7 +70,7 @@ def test_a_renamed_branch_keeps_its_id_and_log(catalog: Catalog) -> None:
     after = catalog.branches.find("trial")
     assert after is not None
     assert (after.id, after.number, after.head) == (before.id, before.number, before.head)
-    assert catalog.branches.log(after) == catalog.branches.log(before)
+    assert catalog.movements.of(after) == catalog.movements.of(before)
     assert catalog.branches.find("of_dev").origin == "trial"  # type: ignore[union-attr]
     assert catalog.former_names.renamed("dev") == before.id
     assert catalog.former_names.renamed("trial") is None
@@ -199,7 +199,7 @@ def test_a_migrated_catalog_is_like_a_new_one_and_goes_on(engine: Engine) -> Non
     catalog = Catalog.open(engine)
     main = catalog.branches.find("main")
     assert main is not None
-    assert len(catalog.branches.log(main)) == 1
+    assert len(catalog.movements.of(main)) == 1
     with catalog.write() as connection:
         added = catalog.branches.add(connection, "next", 1, 50)
     again = catalog.branches.by_id(added)

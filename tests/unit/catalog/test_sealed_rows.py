@@ -45,8 +45,8 @@ def tagged(catalog: Catalog) -> Catalog:
     """Two snapshots, each with a tag."""
     one, two = add_snapshot(catalog, "one"), add_snapshot(catalog, "two")
     with catalog.write() as connection:
-        catalog.branches.add_tag(connection, "v1", one.sequence, 5)
-        catalog.branches.add_tag(connection, "v2", two.sequence, 6)
+        catalog.tags.add(connection, "v1", one.sequence, 5)
+        catalog.tags.add(connection, "v2", two.sequence, 6)
     return catalog
 
 
@@ -59,10 +59,10 @@ def damage(catalog: Catalog, table: Table, where: object, **values: object) -> N
 
 def test_a_tag_that_was_moved_is_named(tagged: Catalog) -> None:
     damage(tagged, schema.tag, schema.tag.c.name == "v1", snapshot=2)
-    for read in (lambda: tagged.branches.tag("v1"), tagged.branches.tags):
+    for read in (lambda: tagged.tags.find("v1"), tagged.tags.all):
         with pytest.raises(Corruption, match="row 'v1' of table 'tag' is not as it was written"):
             read()
-    assert tagged.branches.tag("v2") is not None
+    assert tagged.tags.find("v2") is not None
 
 
 def test_a_sound_row_in_another_place_is_damage(tagged: Catalog) -> None:
@@ -70,7 +70,7 @@ def test_a_sound_row_in_another_place_is_damage(tagged: Catalog) -> None:
     tag_of, table = schema.tag.c.name, schema.tag
     damage(tagged, table, tag_of == "v1", name="v3")
     with pytest.raises(Corruption, match="row 'v3' of table 'tag'"):
-        tagged.branches.tag("v3")
+        tagged.tags.find("v3")
 
 
 def test_a_change_does_not_seal_damage(tagged: Catalog) -> None:
@@ -79,7 +79,7 @@ def test_a_change_does_not_seal_damage(tagged: Catalog) -> None:
     with pytest.raises(Corruption, match="'v1'"), tagged.write() as connection:
         _tags.update(connection, [is_tag], {"snapshot": 2})
     with pytest.raises(Corruption, match="'v1'"):
-        tagged.branches.tag("v1")
+        tagged.tags.find("v1")
 
 
 def test_rows_are_added_changed_and_removed(tagged: Catalog) -> None:
@@ -91,7 +91,7 @@ def test_rows_are_added_changed_and_removed(tagged: Catalog) -> None:
         assert sorted((row["name"], row["time"]) for row in changed) == [("v3", 6), ("v4", 6)]
         assert _tags.update(connection, [name == "v9"], {"time": 1}) == []
         assert _tags.delete(connection, name == "v3") == 1
-    found = {row.name: (row.snapshot, row.time) for row in tagged.branches.tags()}
+    found = {row.name: (row.snapshot, row.time) for row in tagged.tags.all()}
     assert found == {"v1": (1, 5), "v2": (1, 8), "v4": (1, 6)}
     with pytest.raises(IntegrityError), tagged.write() as connection:
         _tags.insert(connection, [tag("v1", 1)])

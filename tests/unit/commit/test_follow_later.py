@@ -61,7 +61,7 @@ def told(db: livingdb.Database) -> dict[str, Any]:
     graph = db._graph
     for row in graph.branches.all():
         lines = []
-        for move in graph.branches.log(row):
+        for move in graph.movements.of(row):
             at = graph.snapshots.at(move.snapshot)
             edge = graph.record(at.address).edge
             said = {name: text for name, text in edge.details.items() if name != "from"}
@@ -103,7 +103,7 @@ def test_logs_refs_and_times(db: livingdb.Database) -> None:
         assert steps(db) == 0
         assert db.at(f"v0@{moment.isoformat()}").table("other").get(2)["amount"] == 7.0
         assert [line.message for line in db.branch("v4").log()][:2] == ["now 8.0", "now 7.0"]
-        times = {db._graph.branches.log(row)[0].time for row in db._graph.branches.all()}
+        times = {db._graph.movements.of(row)[0].time for row in db._graph.branches.all()}
         assert len(times) == 1, "they moved at one time"
         assert db.diff("v3~1", "v3")["other"].summary().updated == 1
         write(db.branch("main"), 9.0)

@@ -9,7 +9,7 @@ import pytest
 
 import livingdb
 from livingdb import evolution as ev
-from livingdb.commit import transaction as work
+from livingdb.commit import write_set
 from livingdb.tables.letter_case import alike_names, are_alike
 
 
@@ -33,8 +33,8 @@ def legacy(db: livingdb.Database, monkeypatch: pytest.MonkeyPatch) -> livingdb.B
     """A branch from before names had to differ in more than case."""
     main = db.branch("main")
     with monkeypatch.context() as before:
-        before.setattr(work, "check_new", lambda *schemas: None)
-        before.setattr(work, "find_alike", lambda name, names: [])
+        before.setattr(write_set, "check_new", lambda *schemas: None)
+        before.setattr(write_set, "find_alike", lambda name, names: [])
         main.create_table("Orders", {"id": "bigint", "note": "string"}, key="id")
         main.create_table("t", {"a": "bigint", "A": "bigint", "v": "string"}, key="a")
     main.insert("Orders", {"id": [1], "note": ["capital"]})

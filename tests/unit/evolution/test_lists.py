@@ -47,7 +47,7 @@ def everything(db: livingdb.Database) -> Everything:
     graph = db._graph
     return {
         "branches": [(row.name, row.head, row.position) for row in graph.branches.all()],
-        "logs": [graph.branches.log(row) for row in graph.branches.all()],
+        "logs": [graph.movements.of(row) for row in graph.branches.all()],
         "syncs": graph.catalog.syncs.all(),
         "epoch": graph.branch("main").epoch,
         "pulse": graph.catalog.write_counters(),

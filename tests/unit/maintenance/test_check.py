@@ -279,7 +279,7 @@ def log_to(branch: str, snapshot: int) -> Plant:
 
     def plant(graph: Graph, connection: Connection) -> str:
         row, log = graph.branch(branch), schema.branch_log
-        moves = [(m.snapshot, m.time, m.operation) for m in reversed(graph.branches.log(row))]
+        moves = [(m.snapshot, m.time, m.operation) for m in reversed(graph.movements.of(row))]
         lines = log_lines(row.number, [*moves[:-1], (snapshot, *moves[-1][1:])])
         SealedRows(log).delete(connection, log.c.branch == row.number)
         SealedRows(log).insert_sealed(connection, lines)

@@ -139,7 +139,7 @@ def _branch_tables(graph: Graph, branch: BranchId, time: int) -> dict[str, Versi
         return {}
     moved = movement_at(graph, row, time)
     if moved is None:
-        moved = next(iter(graph.branches.log(row)), None)
+        moved = next(iter(graph.movements.of(row)), None)
     if moved is None:
         return {}
     tables = tables_of(graph, graph.snapshots.at(moved.snapshot))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from livingdb.catalog import schema
 from livingdb.catalog.branch_log import CHECKPOINT, lines
-from livingdb.catalog.branches import EPOCH, BranchRow, TagRow
+from livingdb.catalog.branches import EPOCH, BranchRow
 from livingdb.catalog.dropped_branches import DroppedBranchRow
 from livingdb.catalog.forgotten import ForgottenRow
 from livingdb.catalog.ids import BranchId
@@ -17,6 +17,7 @@ from livingdb.catalog.leases import LeaseRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.syncs import SyncRow
+from livingdb.catalog.tags import TagRow
 from livingdb.catalog.versions import VersionRow
 from livingdb.chunks.address import Address
 from livingdb.derivation.view import KIND as VIEW
@@ -72,7 +73,7 @@ class History:
                 {row.sequence: row for row in catalog.snapshots.after(0)},
                 catalog.branches.all(),
                 _stops(now),
-                catalog.branches.tags(),
+                catalog.tags.all(),
                 catalog.dropped_branches.all(),
                 catalog.syncs.all(),
                 catalog.leases.all(),

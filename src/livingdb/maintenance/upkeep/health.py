@@ -236,7 +236,7 @@ class _Slice(Check):
         """The log of every branch leads to its head."""
         for branch in self.graph.branches.pages(str(after or ""), _CHUNKS):
             with self.collect_problems(f"branch {branch.name}"):
-                (last,) = self.graph.branches.log(branch, branch.position - 1)
+                (last,) = self.graph.movements.of(branch, branch.position - 1)
                 if (last.position, last.snapshot) != (branch.position, branch.head):
                     self._report(f"branch {branch.name}", "its log does not lead to its head")
             self._count += 1

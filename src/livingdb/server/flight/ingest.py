@@ -19,7 +19,7 @@ from livingdb.tables.identity_column import ROW_KEY
 from livingdb.tables.letter_case import find_alike
 
 if TYPE_CHECKING:
-    from livingdb.commit.transaction import BranchTransaction
+    from livingdb.commit.write_set import WriteSet
     from livingdb.database.transaction import Transaction
     from livingdb.dbapi.database_connection import DatabaseConnection
 
@@ -127,7 +127,7 @@ def _replace_table(
     )
     changes = [DropTable(known), made]
 
-    def fill(work: BranchTransaction) -> str:
+    def fill(work: WriteSet) -> str:
         work.insert(wanted.table, rows)
         return "insert"
 

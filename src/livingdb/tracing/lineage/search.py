@@ -12,7 +12,7 @@ from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
-from livingdb.commit.carry_lens import lens_over
+from livingdb.commit.sync_lens import lens_over
 from livingdb.derivation.column_lineage.normalize_query import Untraceable, normalize_query
 from livingdb.derivation.find_rows import matching_rows, matching_rows_in
 from livingdb.derivation.refresh_view import SourceVersion
@@ -387,7 +387,7 @@ class Search:
         if found is not None:
             return found
         is_first = row.sequence == here.origin_head and sync.direction == "forward"
-        move = None if is_first else graph.branches.last_move_to(here, row.sequence)
+        move = None if is_first else graph.movements.last_to(here, row.sequence)
         entry = None if move is None else movement_at(graph, there, move.time)
         if is_first and is_hidden(there.name) and there.origin_head is not None:
             return graph.snapshots.at(there.origin_head)  # beside this one: both have one parent

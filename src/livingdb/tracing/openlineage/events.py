@@ -273,7 +273,7 @@ class _Export:
         """The branch that each snapshot was made on."""
         found: dict[int, str] = {}
         for row in sorted(self._graph.branches.all(), key=lambda row: row.number):
-            for movement in self._graph.branches.log(row):
+            for movement in self._graph.movements.of(row):
                 if movement.operation not in ("clone", "reset", "keep"):
                     found.setdefault(movement.snapshot, row.name)
         return found

@@ -62,7 +62,7 @@ class _Search:
         for row in graph.branches.all():
             if not is_hidden(row.name):
                 self._heads.setdefault(row.head, []).append(row.head_name)
-        for tag in graph.branches.tags():
+        for tag in graph.catalog.tags.all():
             self._tags.setdefault(tag.snapshot, []).append(tag.name)
 
     def tree(self, row: SnapshotRow) -> Node:
@@ -146,7 +146,7 @@ class _Search:
         clone = self._clone
         if is_clone is None and clone is not None and row.sequence == clone.origin_head:
             self._clone = None
-            (began,) = self._graph.branches.log(clone, upto=0)
+            (began,) = self._graph.movements.of(clone, upto=0)
             text = f"{clone.name} came from {clone.origin}"
             node = Node(
                 row.address.hex(),

@@ -129,7 +129,7 @@ class _Search:
         """Where a branch is, or was then; None if it was not there, or that was forgotten."""
         if self._at is None:
             return self._graph.snapshots.at(branch.head)
-        found = self._graph.branches.log_at(branch, self._at)
+        found = self._graph.movements.at(branch, self._at)
         row = None if found is None else self._graph.snapshots.at(found.snapshot)
         if row is not None and branch.id == self._start.id:
             self._graph.forgotten.check(row)  # nobody can tell which row is asked for
@@ -200,7 +200,7 @@ class _Search:
     def _tags(self, every: Sequence[LocatedRow], known: KnownRow) -> Iterator[Place]:
         """The tags on snapshots in which the row is."""
         graph = self._graph
-        for tag in graph.branches.tags():
+        for tag in graph.catalog.tags.all():
             row = graph.snapshots.at(tag.snapshot)
             is_later = self._at is not None and tag.time > self._at
             if is_later or graph.forgotten.find(row) is not None:
@@ -250,7 +250,7 @@ class _Search:
     @cached_property
     def _heads(self) -> list[SnapshotRow]:
         found = (self._head(row) for row in self._graph.branches.followed())
-        tags = [row.snapshot for row in self._graph.branches.tags()]
+        tags = [row.snapshot for row in self._graph.catalog.tags.all()]
         return [row for row in found if row is not None] + [
             self._graph.snapshots.at(number) for number in tags
         ]

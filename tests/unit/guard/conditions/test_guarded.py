@@ -220,7 +220,7 @@ def test_what_is_stopped(
 @pytest.mark.parametrize("kind", KINDS)
 def test_too_often(db: livingdb.Database, main: livingdb.Branch, kind: str) -> None:
     name = guarded(main, kind, c.max_change_rate(4, "1 day"))
-    made = len(db._graph.branches.log(db._graph.branch(name)))
+    made = len(db._graph.movements.of(db._graph.branch(name)))
     for number in range(5 - made):
         assert db.sync(name).state == "active"
         main.insert("orders", [order(20 + number)])

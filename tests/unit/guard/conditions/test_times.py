@@ -177,7 +177,7 @@ def test_change_rate(db: livingdb.Database, main: livingdb.Branch) -> None:
     made = 5
     for number in range(made):
         main.insert("orders", [order(20 + number)])
-    log = db._graph.branches.log(db._graph.branch("main"))
+    log = db._graph.movements.of(db._graph.branch("main"))
     newest = log[0].time
     given = crossing(db, "main", "main", time=newest + SECOND)
     # All that has happened, and this change.

@@ -142,7 +142,7 @@ class ChangeRate(Metric):
         if branch is None:
             return 1
         since = pending.time - int(period(self.per) * _MICROSECONDS)
-        last = pending.graph.branches.log_at(branch, since)
+        last = pending.graph.movements.at(branch, since)
         return branch.position - (-1 if last is None else last.position) + 1
 
 
