@@ -136,16 +136,24 @@ def _processes() -> Iterator[Result]:
         yield Result(SUITE, what, many, "s", "1 process", one, 1 / 0.9, note)
         bound = LONGEST_WAIT_SECONDS
         yield Result(SUITE, f"{what}: the longest wait", wait, "s", bound=bound)
-        yield from _beside_doltlite(one, rows)
+        for writers, ours in ((1, one), (WRITERS, many)):
+            name = f"{writers} process{'es' * (writers > 1)}, commits of {rows}"
+            theirs = _write_to_doltlite(writers, rows)
+            yield Result(SUITE, name, ours, "s", f"DoltLite, {writers}", theirs, 1.0)
 
 
-def _beside_doltlite(one: float, rows: int) -> Iterator[Result]:
+def _write_to_doltlite(writers: int, rows: int) -> float:
+    """Seconds a commit of processes that write to DoltLite at once."""
+    each = _COMMITS // writers
     with TemporaryDirectory(prefix="livingdb-bench-") as folder:
-        theirs = float(
-            _said(_python("bench.doltlite_writer", Path(folder) / "repo.db", _COMMITS, rows))
-        )
-    name = f"1 process, commits of {rows}"
-    yield Result(SUITE, name, one, "s", "DoltLite", theirs, 1.0)
+        start = time.time() + _START_SECONDS + 0.5 * writers
+        path = Path(folder) / "repo.db"
+        started = [
+            _python("bench.doltlite_writer", path, number, each, rows, start)
+            for number in range(writers)
+        ]
+        told = [json.loads(_said(process)) for process in started]
+    return (max(end for _, end in told) - min(begun for begun, _ in told)) / (each * writers)
 
 
 def _threads() -> Iterator[Result]:
