@@ -38,6 +38,11 @@ class User:
     id: str = ""
     objects: frozenset[tuple[BranchId, str]] = frozenset()
 
+    @property
+    def key(self) -> str:
+        """What tells the user from everybody else, also from who had the name before."""
+        return self.id or f"={self.name}"
+
     def role_on(self, branch: str) -> Role | None:
         """The highest role on a branch, by the branch's name; None if there is none."""
         found = (role for role, pattern in self._roles if matches(pattern, branch))

@@ -14,8 +14,9 @@ from livingdb.access.audit import REFUSED
 from livingdb.access.roles import Role
 from livingdb.access.sight import Sight
 from livingdb.access.user import User, read_user
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.errors import Forbidden, LivingDBError
+from livingdb.errors import Forbidden, LivingDBError, NotFound
 from livingdb.graph.graph import Graph
 
 if TYPE_CHECKING:
@@ -88,8 +89,12 @@ class Access(ABC):
         with is_checked(Acting(self._sight_of(now))):
             try:
                 yield now
-            except Forbidden as error:
-                self._note_refused(str(error))
+            except Exception as error:
+                # Of what PEP 249 calls by another name the cause is ours.
+                for one in (error, error.__cause__):
+                    if isinstance(one, Forbidden):
+                        self._note_refused(str(one))
+                        break
                 raise
 
     def _note_refused(self, words: str) -> None:
@@ -146,6 +151,14 @@ class Access(ABC):
         who = acting(self._whole_graph)
         if who is not None:
             who.require(role, branch, what)
+
+    def _require_seen(self, branch: BranchRow) -> None:
+        """`NotFound` if who acts here does not see a branch that it saw before."""
+        who = acting(self._whole_graph)
+        if who is None or who.sight.is_whole:
+            return
+        if not self._graph.branches.by_ids([branch.id]):
+            raise NotFound(f"there is no branch {branch.name!r}")
 
     def _require_in_step(self, role: Role, branch: str, what: str) -> None:
         """The same on all that a change of the branch reaches along two-way syncs."""

@@ -50,7 +50,7 @@ class SqlSession:
     @property
     def has_changes(self) -> bool:
         """Whether a transaction is open that has written something."""
-        return self._open is not None and not self._open.work.is_empty
+        return self._open is not None and self._open.has_changes
 
     def table_schemas(self, branch: str | None = None) -> dict[str, TableSchema]:
         """What the tables of a branch hold, by name; of its own, what the transaction sees."""

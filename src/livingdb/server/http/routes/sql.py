@@ -128,14 +128,14 @@ def run_sql(body: SingleStatement, request: Request, server: Server, db: Db) -> 
 @router.post("/sessions", operation_id="open_session", summary="A session of SQL", status_code=201)
 def open_session(body: NewSession, server: Server, db: Db, asking: Asking) -> SessionInfo:
     """Statements that follow each other; BEGIN, COMMIT and ROLLBACK are among them."""
-    made = server.sessions.open(db, branch_of(db, body.branch), asking.name)
+    made = server.sessions.open(db, branch_of(db, body.branch), asking.key)
     return _session_info(server, made)
 
 
 @router.get("/sessions", operation_id="list_sessions", summary="Sessions of SQL")
 def list_sessions(server: Server, asking: Asking) -> Sessions:
     """The sessions of who asks."""
-    found = server.sessions.all(asking.name)
+    found = server.sessions.all(asking.key)
     return Sessions(sessions=[_session_info(server, one) for one in found])
 
 
@@ -149,7 +149,7 @@ def run_in_session(
     session: SessionId, body: Statement, request: Request, server: Server, asking: Asking
 ) -> Response:
     """Run one statement, with what the session did before."""
-    with server.sessions.use(session, asking.name) as used:
+    with server.sessions.use(session, asking.key) as used:
         found = used.execute(body.sql, _parameters(body), message=body.message)
         state = _state_headers(used)
     return _answer(request, server, body, found, state)
@@ -175,7 +175,7 @@ async def insert_in_session(
     kind = rows_kind(request.headers.get("content-type", ""))
 
     def insert() -> Inserted:
-        with server.sessions.use(session, asking.name) as used:
+        with server.sessions.use(session, asking.key) as used:
             rows = read_rows_body(body, kind, lambda: used.table_schema(table).arrow)
             changed = used.insert(table, rows)
             response.headers.update(_state_headers(used))
@@ -199,7 +199,7 @@ def list_session_tables(
     ] = None,
 ) -> SessionTables:
     """What the tables hold that a session sees, also those of its transaction."""
-    with server.sessions.use(session, asking.name) as used:
+    with server.sessions.use(session, asking.key) as used:
         found = used.table_schemas(branch)
     told = {name: one.to_json() for name, one in found.items() if table in (None, name)}
     return SessionTables(tables=told)
@@ -208,7 +208,7 @@ def list_session_tables(
 @router.delete("/sessions/{session}", operation_id="close_session", summary="End a session")
 def close_session(session: SessionId, server: Server, asking: Asking) -> Done:
     """End a session; what it did not commit is gone."""
-    server.sessions.close(session, asking.name)
+    server.sessions.close(session, asking.key)
     return Done()
 
 
