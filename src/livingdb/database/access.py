@@ -160,6 +160,18 @@ class Access(ABC):
         if not self._graph.branches.by_ids([branch.id]):
             raise NotFound(f"there is no branch {branch.name!r}")
 
+    def _require_ruler(self, branch: str, what: str) -> None:
+        """`Forbidden` unless who acts here may set the rule of a branch, if that has one.
+
+        Whoever takes its name from it, or ends it, takes the rule from the name.
+        """
+        who = acting(self._whole_graph)
+        if who is None:
+            return
+        row = who.require(Role.READER, branch, what)
+        if self._whole_graph.catalog.merge_requests.rule(row.id):
+            who.require_name(Role.OWNER, row.name, f"{what}, which has a rule")
+
     def _require_in_step(self, role: Role, branch: str, what: str) -> None:
         """The same on all that a change of the branch reaches along two-way syncs."""
         who = acting(self._whole_graph)

@@ -226,6 +226,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         """
         row = self._graph.branch(str(name))
         self._require(Role.MAINTAINER, row.name, f"drop {row.name!r}")
+        self._require_ruler(row.name, f"drop {row.name!r}")
         graph = self._pipeline.graph
         if graph.branches.count() == 1:
             raise InvalidData(f"{name!r} is the only branch; a database has at least one")
@@ -240,6 +241,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         from livingdb.commit.retire import retire
 
         self._require_in_step(Role.MAINTAINER, str(version), f"retire {str(version)!r}")
+        self._require_ruler(str(version), f"retire {str(version)!r}")
         row = self._graph.branch(str(version))
         every, seen = self._whole_graph.sync_chains(), self._graph.sync_chains()
         if len(every.of_branch(row.id)) > len(seen.of_branch(row.id)):
@@ -261,6 +263,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
 
         self._require(Role.MAINTAINER, str(name), f"rename {str(name)!r}")
         self._require_name(Role.MAINTAINER, str(to), f"rename {str(name)!r} to {str(to)!r}")
+        self._require_ruler(str(name), f"rename {str(name)!r}")
         rename_branch(self._whole_graph, str(name), str(to))
         return Branch(self, str(to))
 

@@ -278,12 +278,16 @@ class MergeRequest:
 
     def problems(self) -> list[str]:
         """What stands in the way of the merge, in words; nothing if it can be merged."""
+        from livingdb.commit.merge_request import rule_in_step
+
         found: list[str] = []
         if self.state != OPEN:
             return [f"it is {self.state}"]
-        missing = merge_rule(self._database, self.target).missing_approvals(
-            self._row, self._events(), self._source_head()
-        )
+        try:
+            rule = rule_in_step(self._database._whole_graph, self._ends()[1])
+        except RuleViolation as error:
+            return [str(error)]
+        missing = rule.missing_approvals(self._row, self._events(), self._source_head())
         if missing:
             found.append(f"{missing} more approval{'s are' if missing > 1 else ' is'} needed")
         seen = self.preview()
