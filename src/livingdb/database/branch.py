@@ -153,16 +153,18 @@ class Branch:
         message: str = "",
         author: str | None = None,
         engine: str | None = None,
+        most: int | None = None,
     ) -> Result:
         """A query, or INSERT, UPDATE, DELETE, MERGE as one transaction.
 
         `engine` is "embedded", "spark" or "auto"; by default queries that every engine answers
-        alike run in this process, and others on Spark.
+        alike run in this process, and others on Spark.  `most` is how many rows of a query are
+        wanted: no more is computed than these need.
         """
         from livingdb.database.sql_scope import BranchScope
 
         scope = BranchScope(self, message or text.strip()[:200], author)
-        return self.database._execute(scope, text, parameters, engine)
+        return self.database._execute(scope, text, parameters, engine, most)
 
     def plan(
         self, text: str, parameters: Parameters = None, *, engine: str | None = None

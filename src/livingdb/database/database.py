@@ -293,12 +293,17 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         return Branch(self, name)
 
     def _execute(
-        self, scope: Scope, text: str, parameters: Parameters, engine: str | None = None
+        self,
+        scope: Scope,
+        text: str,
+        parameters: Parameters,
+        engine: str | None = None,
+        most: int | None = None,
     ) -> Result:
         from livingdb.sql.statement import execute, statement_kind
 
         began = clock.perf_counter()
-        found = execute(scope, text, parameters, self.engine if engine is None else engine)
+        found = execute(scope, text, parameters, self.engine if engine is None else engine, most)
         self._graph.observer.note_statement(statement_kind(text), clock.perf_counter() - began)
         return found
 

@@ -148,14 +148,24 @@ class Transaction:
         return WrittenTable(name, work.rows(name), root, engine)
 
     @_in_turn
-    def sql(self, text: str, parameters: Parameters = None, engine: str | None = None) -> Result:
-        """A query, or a change that joins the transaction; what is not portable runs on Spark."""
+    def sql(
+        self,
+        text: str,
+        parameters: Parameters = None,
+        engine: str | None = None,
+        *,
+        most: int | None = None,
+    ) -> Result:
+        """A query, or a change that joins the transaction; what is not portable runs on Spark.
+
+        `most` is how many rows of a query are wanted: no more is computed than these need.
+        """
         from livingdb.database.sql_scope import TransactionScope
         from livingdb.sql.statement import execute
 
         is_embedded = self.branch.database.engine == "embedded"
         usual = "embedded" if is_embedded else None
-        return execute(TransactionScope(self), text, parameters, engine or usual)
+        return execute(TransactionScope(self), text, parameters, engine or usual, most)
 
     @_in_turn
     def plan(

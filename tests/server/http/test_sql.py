@@ -138,6 +138,21 @@ def test_a_session_that_nobody_uses_ends(served: Served, monkeypatch: pytest.Mon
         sessions.find(idle.id, "ann")
 
 
+def test_no_more_is_computed_than_is_sent(served: Served, olga: httpx.Client) -> None:
+    many = "SELECT a.id FROM range(1000000) a CROSS JOIN range(1000000) b WHERE a.id + b.id >= 0"
+    said = {"sql": many, "limit": 3}
+    session = olga.post("/v1/sql/sessions", json={}).json()["id"]
+    for path in ("/v1/sql", f"/v1/sql/sessions/{session}/statements"):
+        told = olga.post(path, json=said).json()
+        assert (len(told["rows"]), told["more"], told["engine"]) == (3, True, "embedded")
+    said = {"sql": "SELECT id FROM range(3)", "limit": 3}
+    assert olga.post("/v1/sql", json=said).json()["more"] is False
+    olga.post(f"/v1/sql/sessions/{session}/statements", json={"sql": "BEGIN"})
+    told = olga.post(f"/v1/sql/sessions/{session}/statements", json=said).json()
+    assert (len(told["rows"]), told["more"]) == (3, False)
+    olga.delete(f"/v1/sql/sessions/{session}")
+
+
 def test_queries_have_their_time_and_answers_their_rows(serve_shop: Callable[..., Served]) -> None:
     served = serve_shop(limits={"seconds": 0.3, "page_rows": 10, "sessions": 1})
     olga = served.client()

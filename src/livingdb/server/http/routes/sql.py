@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from livingdb.errors import InvalidData
-from livingdb.server.http.answers import rows_answer, rows_responses
+from livingdb.server.http.answers import rows_answer, rows_responses, wants_arrow
 from livingdb.server.http.context import (
     Asking,
     Context,
@@ -116,13 +116,13 @@ def run_sql(body: SingleStatement, request: Request, server: Server, db: Db) -> 
     """A query, or a change as one transaction."""
     if body.ref is not None and body.branch is not None:
         raise InvalidData("say branch or ref, not both")
-    values = _parameters(body)
+    values, most = _parameters(body), _most_rows(request, server, body)
+    how: dict[str, Any] = {"engine": body.engine, "most": most + 1}
     if body.ref is not None:
-        found = db.at(body.ref).sql(body.sql, values, engine=body.engine)
+        found = db.at(body.ref).sql(body.sql, values, **how)
     else:
-        target = branch_of(db, body.branch)
-        found = target.sql(body.sql, values, message=body.message, engine=body.engine)
-    return _answer(request, server, body, found)
+        found = branch_of(db, body.branch).sql(body.sql, values, message=body.message, **how)
+    return _answer(request, most, found)
 
 
 @router.post("/sessions", operation_id="open_session", summary="A session of SQL", status_code=201)
@@ -149,10 +149,11 @@ def run_in_session(
     session: SessionId, body: Statement, request: Request, server: Server, asking: Asking
 ) -> Response:
     """Run one statement, with what the session did before."""
+    most = _most_rows(request, server, body)
     with server.sessions.use(session, asking.key) as used:
-        found = used.execute(body.sql, _parameters(body), message=body.message)
+        found = used.execute(body.sql, _parameters(body), message=body.message, most=most + 1)
         state = _state_headers(used)
-    return _answer(request, server, body, found, state)
+    return _answer(request, most, found, state)
 
 
 @router.post(
@@ -249,19 +250,18 @@ def _state_headers(session: SqlSession) -> dict[str, str]:
     }
 
 
-def _answer(
-    request: Request,
-    server: Context,
-    body: Statement,
-    found: Result,
-    state: dict[str, str] | None = None,
-) -> Response:
-    from livingdb.server.http.answers import wants_arrow
-
+def _most_rows(request: Request, server: Context, body: Statement) -> int:
+    """How many rows are sent back at most."""
     limits = server.settings.limits
     most = limits.rows if wants_arrow(request) else limits.page_rows
+    return min(body.limit or most, most)
+
+
+def _answer(
+    request: Request, most: int, found: Result, state: dict[str, str] | None = None
+) -> Response:
     rows = found.to_arrow()
-    sent = rows.slice(0, min(body.limit or most, most))
+    sent = rows.slice(0, most)
     made = getattr(found.snapshot, "id", None)
     facts = {
         "snapshot": made,
