@@ -9,8 +9,10 @@ from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, cast
 
+from sqlalchemy import Connection
+
 from livingdb.access.acting import Acting, acting, is_checked, speaker
-from livingdb.access.audit import REFUSED
+from livingdb.access.audit import DONE, REFUSED, entry
 from livingdb.access.roles import Role
 from livingdb.access.sight import Sight
 from livingdb.access.user import User, read_user
@@ -96,6 +98,21 @@ class Access(ABC):
                         self._note_refused(str(one))
                         break
                 raise
+
+    @contextmanager
+    def _noting(self, action: str, subject: object = "") -> Iterator[None]:
+        """Do inside what is no proposal; once it is done, it is written down that a user did it."""
+        yield
+        graph = self._whole_graph
+        if acting(graph) is not None and not graph.is_read_only:
+            self.people.record(action, str(subject))
+
+    def _note_in(self, connection: Connection, action: str, subject: object = "") -> None:
+        """The same, in the transaction that does it."""
+        who = acting(self._whole_graph)
+        if who is not None:
+            noted = entry(who.user.name, action, str(subject), DONE)
+            self._whole_graph.catalog.audit.add(connection, [noted])
 
     def _note_refused(self, words: str) -> None:
         """Write down that who acts here was refused something, if that is possible."""

@@ -324,7 +324,8 @@ class Branch:
         from livingdb.database import evolve as schema
 
         self._check_maintainer("migrate")
-        done: list[str] = schema.migrate(self._graph, self.name, progress)
+        with self.database._noting("migrate", self.name):
+            done: list[str] = schema.migrate(self._graph, self.name, progress)
         return done
 
     def relayout(self, table: str, layout: Layout) -> Layout:
@@ -336,7 +337,8 @@ class Branch:
         from livingdb.maintenance.layouts import set_layout
 
         self.database._require_everywhere(Role.MAINTAINER, "lay out tables anew")
-        return set_layout(self._graph, self.name, table, layout)
+        with self.database._noting("lay out", table):
+            return set_layout(self._graph, self.name, table, layout)
 
     def create_index(
         self, table: str, columns: str | Sequence[str], *, name: str | None = None
@@ -348,13 +350,17 @@ class Branch:
         """
         from livingdb.maintenance.indexes import create_index
 
-        return create_index(self._graph, self.name, table, columns, name)
+        self.database._require_everywhere(Role.MAINTAINER, "make an index, which all branches have")
+        with self.database._noting("make index", table):
+            return create_index(self._graph, self.name, table, columns, name)
 
     def drop_index(self, name: str, table: str | None = None) -> None:
         """Have an index no more; a table is named where indexes of several are called so."""
         from livingdb.maintenance.indexes import drop_index
 
-        drop_index(self._graph, self.name, name, table)
+        self.database._require_everywhere(Role.MAINTAINER, "drop an index, which all branches have")
+        with self.database._noting("drop index", name):
+            drop_index(self._graph, self.name, name, table)
 
     # --- the graph ---------------------------------------------------------------------------
 

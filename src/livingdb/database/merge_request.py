@@ -97,6 +97,7 @@ def request_merge(
                 "details": names,
             },
         )
+        database._note_in(connection, "request merge", number)
     return find_merge_request(database, number)
 
 
@@ -432,6 +433,7 @@ class MergeRequest:
                 "head": head,
             }
             requests.add_event(connection, event)
+            self._database._note_in(connection, f"{kind} merge request", self.number)
 
 
 def _note(row: MergeEventRow) -> MergeNote:

@@ -173,7 +173,8 @@ class Snapshot:
         from livingdb.database.export_tables import export_tables
 
         self.database._require_everywhere(Role.OWNER, "write files")
-        return export_tables(self, folder, tables, format, progress)
+        with self.database._noting("export", self.id):
+            return export_tables(self, folder, tables, format, progress)
 
     def clone(
         self,
