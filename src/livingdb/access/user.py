@@ -11,7 +11,7 @@ from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.people import PersonRow
 
-__all__ = ["Grant", "User", "local_owner", "read_user"]
+__all__ = ["Grant", "User", "agent_name", "is_of", "local_owner", "read_user"]
 
 
 @dataclass(frozen=True, order=True)
@@ -62,6 +62,16 @@ class User:
 
     def __str__(self) -> str:
         return self.name
+
+
+def agent_name(agent: str, person: str) -> str:
+    """Who has made what an agent does with the rights of a person."""
+    return f"{agent} (for {person})"
+
+
+def is_of(author: str, person: str) -> bool:
+    """Whether somebody has made something, or an agent with their rights."""
+    return author == person or author.endswith(agent_name("", person))
 
 
 def local_owner(name: str) -> User:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from sqlalchemy import Connection
 
 from livingdb.access.acting import in_step_with
+from livingdb.access.user import is_of
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.ids import SyncId
@@ -91,9 +92,9 @@ def rule_in_step(graph: Graph, target: BranchRow) -> MergeRule:
 
 
 def approvers(request: MergeRequestRow, events: Sequence[MergeEventRow], head: str) -> list[str]:
-    """Who approved what the source is now, apart from who asked."""
+    """Who approved what the source is now, apart from who asked, be it by an agent of theirs."""
     found = (one.author for one in events if one.kind == APPROVE and one.head == head)
-    return [name for name in dict.fromkeys(found) if name != request.author]
+    return [name for name in dict.fromkeys(found) if not is_of(request.author, name)]
 
 
 def ended_error(request: MergeRequestRow) -> RuleViolation:

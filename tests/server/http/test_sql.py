@@ -164,3 +164,16 @@ def test_queries_have_their_time_and_answers_their_rows(serve_shop: Callable[...
     assert (len(told["rows"]), told["more"]) == (10, True)
     assert olga.post("/v1/sql/sessions", json={}).status_code == 201
     assert olga.post("/v1/sql/sessions", json={}).json()["code"] == "limit_exceeded"
+
+
+def test_a_typed_parameter_fits_its_type(olga: httpx.Client) -> None:
+    for kind, value, code in (
+        ("int", 2**40, "invalid_data"),
+        ("tinyint", 300, "invalid_data"),
+        ("decimal(4,2)", "12345.67", "invalid_data"),
+        ("map<string,int>", [["a", 1]], "unsupported"),
+    ):
+        said = {"sql": "SELECT ? AS a", "parameters": [{"type": kind, "value": value}]}
+        assert olga.post("/v1/sql", json=said).json().get("code") == code, kind
+    said = {"sql": "SELECT ? AS a", "parameters": [{"type": "decimal(4,2)", "value": "9.50"}]}
+    assert olga.post("/v1/sql", json=said).json()["rows"] == [{"a": "9.50"}]

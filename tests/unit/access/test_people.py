@@ -246,6 +246,23 @@ def test_a_rule_that_asks_for_approval_is_not_gone_around(db: livingdb.Database)
         assert db.merge_request(number).merge().author == "mia"
 
 
+def test_nobody_approves_what_an_agent_of_theirs_asked_for(db: livingdb.Database) -> None:
+    db.people.add("ann", role="maintainer", branches="*")
+    db.people.add("mia", role="maintainer", branches="*")
+    db.set_merge_rule("main", approvals=1)
+    db.branch("dev/a").insert("users", [{"id": 2, "name": "Bob"}])
+    number = db.request_merge("dev/a", into="main", author="tidy (for ann)").number
+    with db.acting_as("ann"):
+        db.merge_request(number).approve()
+        assert db.merge_request(number).problems() == ["1 more approval is needed"]
+        with pytest.raises(RuleViolation, match="needs 1 more approval"):
+            db.merge_request(number).merge()
+    with db.acting_as("mia"):
+        db.merge_request(number).approve()
+    with db.acting_as("ann"):
+        db.merge_request(number).merge()
+
+
 def test_a_rule_holds_for_requests_into_what_is_in_step(db: livingdb.Database) -> None:
     db.people.add("mia", role="maintainer", branches="*")
     db.people.add("ann", role="writer", branches="*")

@@ -6,12 +6,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import quote
 
+import pyarrow as pa
 from fastapi import Path, Query, Request
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from livingdb.errors import InvalidData
+from livingdb.errors import InvalidData, Unsupported
 from livingdb.server.http.answers import rows_answer, rows_responses, wants_arrow
 from livingdb.server.http.context import (
     Asking,
@@ -238,7 +239,19 @@ def _value(name: str, given: Any) -> Any:
         return given
     from livingdb.tables.type_names import parse_type
 
-    return column_value(f"parameter {name}", given.value, parse_type(given.type))
+    return _fitting(f"parameter {name}", given.value, parse_type(given.type))
+
+
+def _fitting(name: str, given: Any, kind: pa.DataType) -> Any:
+    """A value of a type; `InvalidData` if it does not fit, `Unsupported` for what is not bound."""
+    if pa.types.is_map(kind):
+        raise Unsupported(f"{name}: a map is not given as a value; write map(…) with its parts")
+    value = column_value(name, given, kind)
+    try:
+        pa.scalar(value, kind)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        raise InvalidData(f"{name}: {str(given)[:60]!r} does not fit {kind}") from None
+    return value
 
 
 def _state_headers(session: SqlSession) -> dict[str, str]:
