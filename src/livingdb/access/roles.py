@@ -4,7 +4,8 @@ reader      reads them
 writer      also commits rows, merges into them, and makes branches of such names
 maintainer  also changes schemas, makes and alters syncs, views and conditions, acknowledges
             alerts, resets, renames and drops them, merges into those that are merge-only
-owner       also sets their rules; on "*", all that is about the database as a whole
+owner       also sets their rules, and renames, drops and retires those that have one;
+            on "*", all that is about the database as a whole
 
 A role on "*" is one on every branch and on the database itself.
 """

@@ -86,7 +86,16 @@ class Sight:
             return True
         names = self.graph.branches.names_of(sources)
         above |= {branch}
-        return all(self._sees_named(one, name, above) for one, name in names.items())
+        return self._might_see(sources - names.keys()) and all(
+            self._sees_named(one, name, above) for one, name in names.items()
+        )
+
+    def _might_see(self, gone: set[BranchId]) -> bool:
+        """Whether the user has the right to branches that were dropped, by the names they had."""
+        if not gone:
+            return True
+        names = {row.id: row.name for row in self.graph.catalog.dropped_branches.all()}
+        return all(one in names and self.user.may(Role.READER, names[one]) for one in gone)
 
     def _sources(self, branch: BranchId) -> set[BranchId]:
         """The branches that a derived object is made of; none, of one that is a boundary."""
@@ -148,36 +157,41 @@ class Sight:
         wanted = set(numbers)
         if self.is_whole:
             return wanted
-        if is_named or not wanted <= self._known:
+        if not is_named and wanted <= self._known:
+            return wanted
+        with self._lock:  # another search may begin with nothing
             self._search()
-        return wanted & (self._searched if is_named else self._known)
+            return wanted & (self._searched if is_named else self._known)
 
     def _search(self) -> None:
         """Find all that is seen by now: of branches that moved, what is new."""
-        with self._lock:
-            graph = self.graph
-            seen = {row.id: row for row in self.seen(graph.branches.all())}
-            if not self._positions.keys() <= seen.keys():  # one is gone: so is what it led to
-                self._known, self._searched, self._positions = set(), set(), {}
-            starts: set[int] = set()
-            for row in seen.values():
-                known = self._positions.get(row.id, -1)
-                if known < row.position:
-                    starts |= {move.snapshot for move in graph.movements.of(row, known)}
-                    starts.add(row.head)
-            self._reach(starts)
-            self._positions = {row.id: row.position for row in seen.values()}
+        graph = self.graph
+        seen = {row.id: row for row in self.seen(graph.branches.all())}
+        if not self._positions.keys() <= seen.keys():  # one is gone: so is what it led to
+            self._known, self._searched, self._positions = set(), set(), {}
+        starts: set[int] = set()
+        for row in seen.values():
+            known = self._positions.get(row.id, -1)
+            if known < row.position:
+                starts |= {move.snapshot for move in graph.movements.of(row, known)}
+                starts.add(row.head)
+        self._reach(starts)
+        self._positions = {row.id: row.position for row in seen.values()}
 
     def _reach(self, starts: set[int]) -> None:
-        """All of the histories of some snapshots is seen, down to what was searched before."""
+        """All of the histories of some snapshots is seen, down to what was searched before.
+
+        A search that does not come to its end leaves nothing behind.
+        """
         snapshots, searched = self.graph.snapshots, self._searched
-        waiting = [-number for number in starts - searched]
+        found = starts - searched
+        waiting = [-number for number in found]
         heapq.heapify(waiting)
-        searched.update(starts)
         while waiting:
             row = snapshots.at_with_prefetch(-heapq.heappop(waiting))
             for parent in row.parents:
-                if parent not in searched:
-                    searched.add(parent)
+                if parent not in searched and parent not in found:
+                    found.add(parent)
                     heapq.heappush(waiting, -parent)
-        self._known |= searched
+        searched |= found
+        self._known |= found

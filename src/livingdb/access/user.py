@@ -11,7 +11,7 @@ from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.people import PersonRow
 
-__all__ = ["Grant", "User", "local_owner", "read_user"]
+__all__ = ["Grant", "User", "agent_name", "is_of", "local_owner", "read_user"]
 
 
 @dataclass(frozen=True, order=True)
@@ -38,6 +38,11 @@ class User:
     id: str = ""
     objects: frozenset[tuple[BranchId, str]] = frozenset()
 
+    @property
+    def key(self) -> str:
+        """What tells the user from everybody else, also from who had the name before."""
+        return self.id or f"={self.name}"
+
     def role_on(self, branch: str) -> Role | None:
         """The highest role on a branch, by the branch's name; None if there is none."""
         found = (role for role, pattern in self._roles if matches(pattern, branch))
@@ -57,6 +62,16 @@ class User:
 
     def __str__(self) -> str:
         return self.name
+
+
+def agent_name(agent: str, person: str) -> str:
+    """Who has made what an agent does with the rights of a person."""
+    return f"{agent} (for {person})"
+
+
+def is_of(author: str, person: str) -> bool:
+    """Whether somebody has made something, or an agent with their rights."""
+    return author == person or author.endswith(agent_name("", person))
 
 
 def local_owner(name: str) -> User:

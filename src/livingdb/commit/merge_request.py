@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 
 from sqlalchemy import Connection
 
+from livingdb.access.acting import in_step_with
+from livingdb.access.user import is_of
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.ids import SyncId
@@ -32,7 +34,7 @@ from livingdb.guard.conditions.pending_change import PendingChange
 from livingdb.guard.judge import Judgement, judge_change
 from livingdb.tables.index import Version
 
-__all__ = ["APPROVE", "MergeRule", "OpenRequest", "ended_error", "judge_request"]
+__all__ = ["APPROVE", "MergeRule", "OpenRequest", "ended_error", "judge_request", "rule_in_step"]
 
 APPROVE, MERGE = "approve", "merge"
 
@@ -72,10 +74,27 @@ class MergeRule:
         return max(0, self.approvals - len(approvers(request, events, head)))
 
 
+def rule_in_step(graph: Graph, target: BranchRow) -> MergeRule:
+    """What a branch asks of requests, and those ask that two-way syncs let follow it.
+
+    The most approvals that one of them asks for count.  Conditions are about the rows of the branch
+    that has them: `RuleViolation` if only another one has some.
+    """
+    requests = graph.catalog.merge_requests
+    own = MergeRule.of(requests.rule(target.id))
+    others = [MergeRule.of(requests.rule(row.id)) for row in in_step_with(graph, target)]
+    if not own.checks and any(rule.checks for rule in others):
+        raise RuleViolation(
+            f"a branch that is in step with {target.name!r} has conditions for what is merged: ask "
+            "for a merge into that one"
+        )
+    return replace(own, approvals=max(rule.approvals for rule in (own, *others)))
+
+
 def approvers(request: MergeRequestRow, events: Sequence[MergeEventRow], head: str) -> list[str]:
-    """Who approved what the source is now, apart from who asked."""
+    """Who approved what the source is now, apart from who asked, be it by an agent of theirs."""
     found = (one.author for one in events if one.kind == APPROVE and one.head == head)
-    return [name for name in dict.fromkeys(found) if name != request.author]
+    return [name for name in dict.fromkeys(found) if not is_of(request.author, name)]
 
 
 def ended_error(request: MergeRequestRow) -> RuleViolation:
@@ -106,7 +125,7 @@ class OpenRequest:
                 f"there is nothing to merge: {target.name!r} has all of what merge request "
                 f"{row.number} is about; close it"
             )
-        rule = MergeRule.of(requests.rule(target.id))
+        rule = rule_in_step(self._graph, target)
         head = theirs.address.hex()
         missing = rule.missing_approvals(row, requests.events(row.number), head)
         if missing:

@@ -9,13 +9,16 @@ from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, cast
 
+from sqlalchemy import Connection
+
 from livingdb.access.acting import Acting, acting, is_checked, speaker
-from livingdb.access.audit import REFUSED
+from livingdb.access.audit import DONE, REFUSED, entry
 from livingdb.access.roles import Role
 from livingdb.access.sight import Sight
 from livingdb.access.user import User, read_user
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.errors import Forbidden, LivingDBError
+from livingdb.errors import Forbidden, LivingDBError, NotFound
 from livingdb.graph.graph import Graph
 
 if TYPE_CHECKING:
@@ -88,9 +91,28 @@ class Access(ABC):
         with is_checked(Acting(self._sight_of(now))):
             try:
                 yield now
-            except Forbidden as error:
-                self._note_refused(str(error))
+            except Exception as error:
+                # Of what PEP 249 calls by another name the cause is ours.
+                for one in (error, error.__cause__):
+                    if isinstance(one, Forbidden):
+                        self._note_refused(str(one))
+                        break
                 raise
+
+    @contextmanager
+    def _noting(self, action: str, subject: object = "") -> Iterator[None]:
+        """Do inside what is no proposal; once it is done, it is written down that a user did it."""
+        yield
+        graph = self._whole_graph
+        if acting(graph) is not None and not graph.is_read_only:
+            self.people.record(action, str(subject))
+
+    def _note_in(self, connection: Connection, action: str, subject: object = "") -> None:
+        """The same, in the transaction that does it."""
+        who = acting(self._whole_graph)
+        if who is not None:
+            noted = entry(who.user.name, action, str(subject), DONE)
+            self._whole_graph.catalog.audit.add(connection, [noted])
 
     def _note_refused(self, words: str) -> None:
         """Write down that who acts here was refused something, if that is possible."""
@@ -146,6 +168,26 @@ class Access(ABC):
         who = acting(self._whole_graph)
         if who is not None:
             who.require(role, branch, what)
+
+    def _require_seen(self, branch: BranchRow) -> None:
+        """`NotFound` if who acts here does not see a branch that it saw before."""
+        who = acting(self._whole_graph)
+        if who is None or who.sight.is_whole:
+            return
+        if not self._graph.branches.by_ids([branch.id]):
+            raise NotFound(f"there is no branch {branch.name!r}")
+
+    def _require_ruler(self, branch: str, what: str) -> None:
+        """`Forbidden` unless who acts here may set the rule of a branch, if that has one.
+
+        Whoever takes its name from it, or ends it, takes the rule from the name.
+        """
+        who = acting(self._whole_graph)
+        if who is None:
+            return
+        row = who.require(Role.READER, branch, what)
+        if self._whole_graph.catalog.merge_requests.rule(row.id):
+            who.require_name(Role.OWNER, row.name, f"{what}, which has a rule")
 
     def _require_in_step(self, role: Role, branch: str, what: str) -> None:
         """The same on all that a change of the branch reaches along two-way syncs."""

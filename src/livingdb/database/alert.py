@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Alert", "every_alert"]
 
+_SETTLED = {ACKNOWLEDGED: "acknowledge", RESOLVED: "resolve"}
+
 
 def every_alert(
     database: Database, state: str | None, severity: str | None, sync: str | None
@@ -120,6 +122,7 @@ class Alert:
             row = graph.catalog.alerts.by_id(self._row.id, connection) or self._row
             details = {**row.details, state: {"by": who, "note": note, "time": now()}}
             graph.catalog.alerts.set_state(connection, row.id, state, details)
+            self._database._note_in(connection, f"{_SETTLED[state]} alert", self.id)
         self._row = AlertRow(**{**vars(self._row), "state": state, "details": details})
 
     def __repr__(self) -> str:

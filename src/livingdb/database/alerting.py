@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
+
+from sqlalchemy import Connection
 
 from livingdb.access.roles import Role
 from livingdb.alerts.dispatcher import Dispatcher
@@ -42,6 +45,14 @@ class Alerting(ABC):
     def _require_everywhere(self, role: Role, what: str) -> None:
         """`Forbidden` unless who acts here has a role on the database itself."""
 
+    @abstractmethod
+    def _note_in(self, connection: Connection, action: str, subject: object = "") -> None:
+        """The same, in the transaction that does it."""
+
+    @abstractmethod
+    def _noting(self, action: str, subject: object = "") -> AbstractContextManager[None]:
+        """Do inside what is no proposal; once it is done, it is written down that a user did it."""
+
     def alerts(
         self, state: str | None = None, severity: str | None = None, sync: str | None = None
     ) -> list[Alert]:
@@ -61,6 +72,7 @@ class Alerting(ABC):
         self._require_everywhere(Role.MAINTAINER, "say where alerts go")
         with self._graph.catalog.write() as connection:
             self._graph.catalog.watches.set_sinks(connection, values)
+            self._note_in(connection, "set alert sinks")
 
     def deliver_alerts(self, wait_seconds: float | None = None) -> list[Delivery]:
         """Send what is due now and wait for it, but not for longer; what was done meanwhile."""
@@ -73,7 +85,8 @@ class Alerting(ABC):
     ) -> Watch:
         """Raise alerts when something happens; see `livingdb.alert.on_schema_change` and so on."""
         self._require_everywhere(Role.MAINTAINER, "watch the database")
-        return add_watch(self._graph, name, what, alerts, severity)
+        with self._noting("watch", name):
+            return add_watch(self._graph, name, what, alerts, severity)
 
     def watches(self) -> list[Watch]:
         """Every watch, by name."""
@@ -82,7 +95,8 @@ class Alerting(ABC):
     def unwatch(self, name: str) -> None:
         """Forget a watch; its alerts stay."""
         self._require_everywhere(Role.MAINTAINER, "watch the database")
-        drop_watch(self._graph, name)
+        with self._noting("unwatch", name):
+            drop_watch(self._graph, name)
 
     def check_watches(self) -> list[Alert]:
         """Look at lag, failures and growth now, as the runner does; the alerts that it raised."""

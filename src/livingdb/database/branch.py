@@ -153,16 +153,18 @@ class Branch:
         message: str = "",
         author: str | None = None,
         engine: str | None = None,
+        most: int | None = None,
     ) -> Result:
         """A query, or INSERT, UPDATE, DELETE, MERGE as one transaction.
 
         `engine` is "embedded", "spark" or "auto"; by default queries that every engine answers
-        alike run in this process, and others on Spark.
+        alike run in this process, and others on Spark.  `most` is how many rows of a query are
+        wanted: no more is computed than these need.
         """
         from livingdb.database.sql_scope import BranchScope
 
         scope = BranchScope(self, message or text.strip()[:200], author)
-        return self.database._execute(scope, text, parameters, engine)
+        return self.database._execute(scope, text, parameters, engine, most)
 
     def plan(
         self, text: str, parameters: Parameters = None, *, engine: str | None = None
@@ -322,7 +324,8 @@ class Branch:
         from livingdb.database import evolve as schema
 
         self._check_maintainer("migrate")
-        done: list[str] = schema.migrate(self._graph, self.name, progress)
+        with self.database._noting("migrate", self.name):
+            done: list[str] = schema.migrate(self._graph, self.name, progress)
         return done
 
     def relayout(self, table: str, layout: Layout) -> Layout:
@@ -334,7 +337,8 @@ class Branch:
         from livingdb.maintenance.layouts import set_layout
 
         self.database._require_everywhere(Role.MAINTAINER, "lay out tables anew")
-        return set_layout(self._graph, self.name, table, layout)
+        with self.database._noting("lay out", table):
+            return set_layout(self._graph, self.name, table, layout)
 
     def create_index(
         self, table: str, columns: str | Sequence[str], *, name: str | None = None
@@ -346,13 +350,17 @@ class Branch:
         """
         from livingdb.maintenance.indexes import create_index
 
-        return create_index(self._graph, self.name, table, columns, name)
+        self.database._require_everywhere(Role.MAINTAINER, "make an index, which all branches have")
+        with self.database._noting("make index", table):
+            return create_index(self._graph, self.name, table, columns, name)
 
     def drop_index(self, name: str, table: str | None = None) -> None:
         """Have an index no more; a table is named where indexes of several are called so."""
         from livingdb.maintenance.indexes import drop_index
 
-        drop_index(self._graph, self.name, name, table)
+        self.database._require_everywhere(Role.MAINTAINER, "drop an index, which all branches have")
+        with self.database._noting("drop index", name):
+            drop_index(self._graph, self.name, name, table)
 
     # --- the graph ---------------------------------------------------------------------------
 

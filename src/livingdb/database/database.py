@@ -208,6 +208,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         self._require_name(Role.WRITER, name, f"make the tag {name!r}")
         with self._graph.catalog.write() as connection:
             self._graph.catalog.tags.add(connection, name, row.sequence, now())
+            self._note_in(connection, "make tag", name)
         return Snapshot(self, row)
 
     def drop_tag(self, name: str) -> None:
@@ -218,6 +219,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         with self._graph.catalog.write() as connection:
             if not self._graph.catalog.tags.drop(connection, name):
                 raise NotFound(f"there is no tag {name!r}")
+            self._note_in(connection, "drop tag", name)
 
     def drop_branch(self, name: str, detach: bool = False, force: bool = False) -> None:
         """Forget a branch; its snapshots stay reachable by id.
@@ -226,10 +228,12 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         """
         row = self._graph.branch(str(name))
         self._require(Role.MAINTAINER, row.name, f"drop {row.name!r}")
+        self._require_ruler(row.name, f"drop {row.name!r}")
         graph = self._pipeline.graph
         if graph.branches.count() == 1:
             raise InvalidData(f"{name!r} is the only branch; a database has at least one")
-        drop_branch(graph, graph.branch(row.name), detach, force)
+        with self._noting("drop branch", row.name):
+            drop_branch(graph, graph.branch(row.name), detach, force)
 
     def retire(self, version: str, policy: str = "reject") -> RetiredVersion:
         """End a schema version: its neighbours in the chain stay in step with each other.
@@ -240,6 +244,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         from livingdb.commit.retire import retire
 
         self._require_in_step(Role.MAINTAINER, str(version), f"retire {str(version)!r}")
+        self._require_ruler(str(version), f"retire {str(version)!r}")
         row = self._graph.branch(str(version))
         every, seen = self._whole_graph.sync_chains(), self._graph.sync_chains()
         if len(every.of_branch(row.id)) > len(seen.of_branch(row.id)):
@@ -247,7 +252,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
                 f"{self.author} may not retire {row.name!r}: that takes who may read all that "
                 "follows it or that it follows"
             )
-        with unchecked():
+        with self._noting("retire", row.name), unchecked():
             return retire(self._pipeline, str(version), policy)
 
     def rename_branch(self, name: str, to: str) -> Branch:
@@ -261,7 +266,9 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
 
         self._require(Role.MAINTAINER, str(name), f"rename {str(name)!r}")
         self._require_name(Role.MAINTAINER, str(to), f"rename {str(name)!r} to {str(to)!r}")
-        rename_branch(self._whole_graph, str(name), str(to))
+        self._require_ruler(str(name), f"rename {str(name)!r}")
+        with self._noting("rename branch", f"{name} to {to}"):
+            rename_branch(self._whole_graph, str(name), str(to))
         return Branch(self, str(to))
 
     @property
@@ -282,6 +289,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         self._require_everywhere(Role.MAINTAINER, "choose the default branch")
         with self._graph.catalog.write() as connection:
             self._graph.catalog.set_default_branch(connection, row.id)
+            self._note_in(connection, "set default branch", row.name)
 
     def _clone(self, row: SnapshotRow, name: str, origin: str, author: str, message: str) -> Branch:
         from livingdb.commit import branch_operations as operations
@@ -290,12 +298,17 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         return Branch(self, name)
 
     def _execute(
-        self, scope: Scope, text: str, parameters: Parameters, engine: str | None = None
+        self,
+        scope: Scope,
+        text: str,
+        parameters: Parameters,
+        engine: str | None = None,
+        most: int | None = None,
     ) -> Result:
         from livingdb.sql.statement import execute, statement_kind
 
         began = clock.perf_counter()
-        found = execute(scope, text, parameters, self.engine if engine is None else engine)
+        found = execute(scope, text, parameters, self.engine if engine is None else engine, most)
         self._graph.observer.note_statement(statement_kind(text), clock.perf_counter() - began)
         return found
 
@@ -340,7 +353,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
             )
         target = self._graph.branches_by_ids([sync.target])[sync.target].name
         self._require(Role.WRITER, target, f"refresh {target!r}")
-        with unchecked():
+        with self._noting("refresh", target), unchecked():
             done = refresh(self._pipeline, sync, self.author, self.engine, full)
         return Run(self, done)
 
@@ -349,7 +362,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         from livingdb.commit import runner
 
         self._require_everywhere(Role.MAINTAINER, "run all that is due")
-        with unchecked():
+        with self._noting("propagate"), unchecked():
             done = runner.propagate(self._pipeline, self.author, self.engine, progress=progress)
             self._end_round()
         return [Run(self, outcome) for outcome in done]
@@ -369,12 +382,14 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
     def label(self, column: str, label: str) -> None:
         """Say what a column is, on every branch: db.label("users.email", "pii")."""
         self._require_everywhere(Role.MAINTAINER, "label columns")
-        add_label(self._graph, column, label)
+        with self._noting("label", f"{column} {label}"):
+            add_label(self._graph, column, label)
 
     def unlabel(self, column: str, label: str | None = None) -> None:
         """Take a label from a column, or all it has."""
         self._require_everywhere(Role.MAINTAINER, "label columns")
-        drop_label(self._graph, column, label)
+        with self._noting("unlabel", column if label is None else f"{column} {label}"):
+            drop_label(self._graph, column, label)
 
     def labels(self) -> dict[str, list[str]]:
         """The columns that have labels, as 'table.column', and which."""
@@ -421,6 +436,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         self._graph.check_writable()
         with self._graph.catalog.write() as connection:
             self._graph.catalog.set_retention(connection, text)
+            self._note_in(connection, "set retention")
 
     def collect_garbage(
         self, keep: Retention | None = None, dry_run: bool = False, progress: Any = None
@@ -435,7 +451,8 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
 
         self._require_everywhere(Role.MAINTAINER, "collect garbage")
         policy = self.retention if keep is None else _checked(keep)
-        return collect_garbage(self._graph, policy, dry_run, progress=progress)
+        with self._noting("preview collection" if dry_run else "collect"):
+            return collect_garbage(self._graph, policy, dry_run, progress=progress)
 
     # --- upkeep ------------------------------------------------------------------------------
 
@@ -461,7 +478,8 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
             with open_database(repair_from, engine=self.engine) as copy:
                 return self.check(deep, progress, copy)
         copied = None if repair_from is None else repair_from._graph
-        return check(self._graph, deep, self.engine, self.trust, progress, copied)
+        with self._noting("check" if copied is None else "repair"):
+            return check(self._graph, deep, self.engine, self.trust, progress, copied)
 
     def upkeep(
         self,
@@ -487,7 +505,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         check_limits(seconds, bytes_per_second)
         jobs = [job for job in JOBS if propagate or job is not PROPAGATE]
         work = self._upkeep_work()
-        with unchecked():
+        with self._noting("upkeep"), unchecked():
             return run_jobs(work, jobs, seconds, bytes_per_second, progress)
 
     def _upkeep_work(self) -> Work:
@@ -525,7 +543,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
 
         self._require_everywhere(Role.OWNER, "erase rows")
         of = self.default_branch.name if branch is None else str(branch)
-        with unchecked():
+        with self._noting("preview erasure" if dry_run else "erase", f"{of}.{table}"), unchecked():
             return erase(self, table, keys, reason, aggregates, texts, of, dry_run)
 
     def storage(self) -> Any:
@@ -540,7 +558,8 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         from livingdb.maintenance.compact import compact
 
         self._require_everywhere(Role.MAINTAINER, "compact the database")
-        return compact(self._graph, progress)
+        with self._noting("compact"):
+            return compact(self._graph, progress)
 
     def backup(
         self,
@@ -562,7 +581,8 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         from livingdb.maintenance.backup.back_up import back_up
 
         self._require_everywhere(Role.OWNER, "back the database up")
-        return back_up(self._graph, open_files(str(url)), keep, verify, progress)
+        with self._noting("back up"):
+            return back_up(self._graph, open_files(str(url)), keep, verify, progress)
 
 
 def _checked(policy: Retention) -> Retention:

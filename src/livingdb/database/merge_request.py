@@ -97,6 +97,7 @@ def request_merge(
                 "details": names,
             },
         )
+        database._note_in(connection, "request merge", number)
     return find_merge_request(database, number)
 
 
@@ -278,12 +279,16 @@ class MergeRequest:
 
     def problems(self) -> list[str]:
         """What stands in the way of the merge, in words; nothing if it can be merged."""
+        from livingdb.commit.merge_request import rule_in_step
+
         found: list[str] = []
         if self.state != OPEN:
             return [f"it is {self.state}"]
-        missing = merge_rule(self._database, self.target).missing_approvals(
-            self._row, self._events(), self._source_head()
-        )
+        try:
+            rule = rule_in_step(self._database._whole_graph, self._ends()[1])
+        except RuleViolation as error:
+            return [str(error)]
+        missing = rule.missing_approvals(self._row, self._events(), self._source_head())
         if missing:
             found.append(f"{missing} more approval{'s are' if missing > 1 else ' is'} needed")
         seen = self.preview()
@@ -428,6 +433,7 @@ class MergeRequest:
                 "head": head,
             }
             requests.add_event(connection, event)
+            self._database._note_in(connection, f"{kind} merge request", self.number)
 
 
 def _note(row: MergeEventRow) -> MergeNote:

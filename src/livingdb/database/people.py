@@ -165,7 +165,6 @@ class People:
         """
         from livingdb.database.derive import derived_sync
 
-        person = self._find(name)
         graph, who = self._database._graph, acting(self._graph)
         sync = derived_sync(graph, str(derived))
         branch = graph.branches_by_ids([sync.target])[sync.target]
@@ -177,6 +176,7 @@ class People:
                         f"{who.user.name} may not grant {branch.name!r}: that takes who may read "
                         "all it is made of"
                     )
+        person = self._find(name)
         row = ObjectGrantRow(
             person.id, branch.id, now(), self._by(), "" if who is None else who.user.id
         )
@@ -190,10 +190,11 @@ class People:
 
     def withdraw_object(self, name: str, derived: object) -> User:
         """Take a derived object from a user."""
-        person, who = self._find(name), acting(self._graph)
+        who = acting(self._graph)
         branch = self._database._graph.branch(str(derived))
         if who is not None:
             who.require(Role.MAINTAINER, branch.name, f"withdraw {branch.name!r}")
+        person = self._find(name)
         whole = self._graph
         with whole.catalog.write() as connection:
             if not whole.catalog.people.drop_object_grant(connection, person.id, branch.id):

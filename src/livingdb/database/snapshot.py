@@ -132,9 +132,19 @@ class Snapshot:
             raise missing_table_error(name, {n: v.address for n, v in self._lifted.items()})
         return Table(graph, name, self._lifted[name], self.database.engine)
 
-    def sql(self, text: str, parameters: Parameters = None, *, engine: str | None = None) -> Result:
-        """The answer of a query over its tables, and over views as they were then."""
-        return self.database._execute(self._scope(), text, parameters, engine)
+    def sql(
+        self,
+        text: str,
+        parameters: Parameters = None,
+        *,
+        engine: str | None = None,
+        most: int | None = None,
+    ) -> Result:
+        """The answer of a query over its tables, and over views as they were then.
+
+        `most` is how many of its rows are wanted: no more is computed than these need.
+        """
+        return self.database._execute(self._scope(), text, parameters, engine, most)
 
     def plan(
         self, text: str, parameters: Parameters = None, *, engine: str | None = None
@@ -163,7 +173,8 @@ class Snapshot:
         from livingdb.database.export_tables import export_tables
 
         self.database._require_everywhere(Role.OWNER, "write files")
-        return export_tables(self, folder, tables, format, progress)
+        with self.database._noting("export", self.id):
+            return export_tables(self, folder, tables, format, progress)
 
     def clone(
         self,

@@ -50,7 +50,7 @@ class SqlSession:
     @property
     def has_changes(self) -> bool:
         """Whether a transaction is open that has written something."""
-        return self._open is not None and not self._open.work.is_empty
+        return self._open is not None and self._open.has_changes
 
     def table_schemas(self, branch: str | None = None) -> dict[str, TableSchema]:
         """What the tables of a branch hold, by name; of its own, what the transaction sees."""
@@ -73,8 +73,15 @@ class SqlSession:
         self._open = self.branch.transaction(message, isolation=isolation)
         return self._open
 
-    def execute(self, text: str, parameters: Parameters = None, *, message: str = "") -> Result:
-        """Run one statement."""
+    def execute(
+        self,
+        text: str,
+        parameters: Parameters = None,
+        *,
+        message: str = "",
+        most: int | None = None,
+    ) -> Result:
+        """Run one statement; of a query, so many rows at most."""
         statement = parse_database_statement(text)
         if statement is not None and statement.action == "BEGIN":
             self.begin(statement.argument or "snapshot", message)
@@ -84,8 +91,8 @@ class SqlSession:
         if statement is not None and statement.action == "USE BRANCH":
             return self._use(statement.name)
         if self._open is not None:
-            return self._open.sql(text, parameters)
-        return self.branch.sql(text, parameters, message=message)
+            return self._open.sql(text, parameters, most=most)
+        return self.branch.sql(text, parameters, message=message, most=most)
 
     def plan(self, text: str, parameters: Parameters = None) -> QueryPlan | None:
         """A query over what there is now, to be computed later; None if it is no query."""

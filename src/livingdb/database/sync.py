@@ -202,7 +202,7 @@ class Sync:
         from livingdb.commit import resume as going_on
 
         database, who = self.database, self._maintainer(by, "detach")
-        with unchecked():
+        with database._noting("detach sync", self.name), unchecked():
             going_on.detach(database._graph, self._chain, who, reason)
         self._reload()
 
@@ -217,7 +217,7 @@ class Sync:
         who = self._maintainer(by, "resume")
         self._take_over()
         try:
-            with unchecked():
+            with database._noting("resume sync", self.name), unchecked():
                 going_on.resume(database._pipeline, self._chain, who, database.engine)
         finally:
             self._reload()
@@ -229,7 +229,7 @@ class Sync:
         database = self.database
         who = self._maintainer(by, "approve")
         self._take_over()
-        with unchecked():
+        with database._noting("approve sync", self.name), unchecked():
             done: bool = going_on.approve(
                 database._pipeline, self._chain, who, note, database.engine
             )
@@ -251,7 +251,7 @@ class Sync:
         database = self.database
         who = self._maintainer(by, "reattach")
         self._take_over()
-        with unchecked():
+        with database._noting("reattach sync", self.name), unchecked():
             going_on.reattach(database._pipeline, self._chain, who, on_conflict, database.engine)
         self._reload()
 
@@ -284,7 +284,7 @@ class Sync:
         )
         database = self.database
         who = self._maintainer(by, "alter")
-        with unchecked():
+        with database._noting("alter sync", self.name), unchecked():
             alter(database._pipeline, self._chain, changes, who, database.engine)
         self._reload()
 
@@ -296,7 +296,7 @@ class Sync:
         began = perf_counter()
         database = self.database
         who = self._maintainer(None, "realign")
-        with unchecked():
+        with database._noting("realign sync", self.name), unchecked():
             made, rows = realign(database._pipeline, self._chain, who, name == self.target)
         self._reload()
         return Outcome(name, made, "lens", "ASKED_FOR", rows, "embedded", perf_counter() - began)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,10 @@ class Tracing(ABC):
     @abstractmethod
     def _require_everywhere(self, role: Role, what: str) -> None:
         """`Forbidden` unless who acts here has a role on the database itself."""
+
+    @abstractmethod
+    def _noting(self, action: str, subject: object = "") -> AbstractContextManager[None]:
+        """Do inside what is no proposal; once it is done, it is written down that a user did it."""
 
     @abstractmethod
     def _resolve(self, ref: object) -> ResolvedRef:
@@ -128,7 +133,8 @@ class Tracing(ABC):
         from livingdb.tracing.openlineage.events import export
 
         self._require_everywhere(Role.OWNER, "write files")
-        return export(self._graph, path, namespace, self._to_microseconds(since) or 0)
+        with self._noting("export lineage"):
+            return export(self._graph, path, namespace, self._to_microseconds(since) or 0)
 
     def _to_microseconds(self, given: object) -> int | None:
         """A time, or that of a ref, in microseconds."""

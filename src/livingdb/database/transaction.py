@@ -92,7 +92,17 @@ class Transaction:
 
     @property
     def work(self) -> BranchTransaction:
-        """The changes so far."""
+        """The changes so far; `NotFound` if who acts here sees its branch no more."""
+        found = self._open_work()
+        self.branch.database._require_seen(found.branch)
+        return found
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether something was written that waits to be committed."""
+        return self._work is not None and not self._work.is_empty
+
+    def _open_work(self) -> BranchTransaction:
         if self._work is None:
             raise RuleViolation("rule 1: the transaction has ended; begin another one")
         return self._work
@@ -112,7 +122,7 @@ class Transaction:
     @_in_turn
     def commit(self) -> Snapshot:
         """Make the snapshot; the transaction ends, whatever comes of it."""
-        work, self._work = self.work, None
+        work, self._work = self._open_work(), None
         operation = " ".join(dict.fromkeys(self._operations)) or "transaction"
         row = work.commit(operation, self._author, self._message, self._batch)
         self.snapshot = Snapshot(self.branch.database, row)
@@ -138,14 +148,24 @@ class Transaction:
         return WrittenTable(name, work.rows(name), root, engine)
 
     @_in_turn
-    def sql(self, text: str, parameters: Parameters = None, engine: str | None = None) -> Result:
-        """A query, or a change that joins the transaction; what is not portable runs on Spark."""
+    def sql(
+        self,
+        text: str,
+        parameters: Parameters = None,
+        engine: str | None = None,
+        *,
+        most: int | None = None,
+    ) -> Result:
+        """A query, or a change that joins the transaction; what is not portable runs on Spark.
+
+        `most` is how many rows of a query are wanted: no more is computed than these need.
+        """
         from livingdb.database.sql_scope import TransactionScope
         from livingdb.sql.statement import execute
 
         is_embedded = self.branch.database.engine == "embedded"
         usual = "embedded" if is_embedded else None
-        return execute(TransactionScope(self), text, parameters, engine or usual)
+        return execute(TransactionScope(self), text, parameters, engine or usual, most)
 
     @_in_turn
     def plan(

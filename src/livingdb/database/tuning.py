@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
 from types import EllipsisType
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,10 @@ class Tuning(ABC):
     def _require_everywhere(self, role: Role, what: str) -> None:
         """`Forbidden` unless who acts here has a role on the database itself."""
 
+    @abstractmethod
+    def _noting(self, action: str, subject: object = "") -> AbstractContextManager[None]:
+        """Do inside what is no proposal; once it is done, it is written down that a user did it."""
+
     @property
     def tuning(self) -> str:
         """Whether the database observes how it is used, or does something about it.
@@ -48,7 +53,8 @@ class Tuning(ABC):
         if value not in MODES:
             raise InvalidData(f"tuning {value!r}: choose 'observe', 'auto' or 'off'")
         self._require_everywhere(Role.MAINTAINER, "change how the database is tuned")
-        self._graph.observer.turn(value)
+        with self._noting("set tuning", value):
+            self._graph.observer.turn(value)
 
     def tune(self, apply: bool = False, seconds: float = 10.0) -> list[Advice]:
         """What would make the observed work cost less, the best first; then what is in force.
@@ -68,7 +74,9 @@ class Tuning(ABC):
         graph = self._graph
         if apply:
             graph.check_writable()
-        return [Advice(graph, row) for row in tune(graph, apply, seconds, now()).rows]
+        with self._noting("tune and apply" if apply else "tune"):
+            rows = tune(graph, apply, seconds, now()).rows
+        return [Advice(graph, row) for row in rows]
 
     def advices(self) -> list[Advice]:
         """All advice that is on record, and what became of it; the oldest first."""
@@ -98,4 +106,5 @@ class Tuning(ABC):
         self._require_everywhere(role, "look at or set the budget")
         if isinstance(bytes, EllipsisType):
             return read_budget(self._graph)
-        return set_budget(self._graph, bytes)
+        with self._noting("set budget"):
+            return set_budget(self._graph, bytes)

@@ -30,7 +30,7 @@ class PlannedAnswer:
 
     @cached_property
     def engine(self) -> str:
-        """The engine that is to answer."""
+        """The engine that is to answer, or that did."""
         return choose_engine(self.request, self.wanted)[0]
 
     @cached_property
@@ -56,7 +56,8 @@ class PlannedAnswer:
             except NotEmbedded:
                 if self.wanted == "embedded":
                     raise
-        return RowStream.of(answer_request(self.request, self.wanted)[0])
+        rows, self.__dict__["engine"] = answer_request(self.request, self.wanted)
+        return RowStream.of(rows)
 
 
 def _begun(stream: RowStream) -> RowStream:

@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from itertools import accumulate, islice
 
+from livingdb.access.acting import acting
 from livingdb.catalog.branch_log import Movement
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
@@ -43,13 +44,20 @@ def read_graph(
     wanted = None if branches is None else {str(name) for name in branches}
     reading = _GraphReader(database, wanted, limit, since)
     return arrange_graph(
-        database.name,
+        _title(database),
         reading.items,
         reading.names,
         reading.first_dropped_lane,
         drawn_syncs(database),
         SnapshotDetails(database),
     )
+
+
+def _title(database: Database) -> str:
+    """What the database is called; to a user who acts here it is not told where that is."""
+    name = database.name
+    is_whole = acting(database._whole_graph) is None
+    return name if is_whole else name.partition("?")[0].rstrip("/").rpartition("/")[2]
 
 
 class _GraphReader:

@@ -129,12 +129,12 @@ class Server:
             return
         end = clock.monotonic() + self.settings.stop_seconds
         server.should_exit = True
-        self._app.close(_left(end))
         flight, self._flight = self._flight, None
         if flight is not None:
             flight.stop()
         if self._runner is not None:
             self._runner.stop(_left(end))
+        self._app.close(_left(end))
         assert self._thread is not None
         self._thread.join(_left(end) + 1)
         if self._socket is not None:

@@ -45,15 +45,20 @@ _REFUSED = (exp.DML, exp.DDL, exp.Command, exp.Into, exp.Set, exp.Pragma, exp.De
 
 
 def execute(
-    scope: Scope, text: str, parameters: Parameters = None, engine: str | None = None
+    scope: Scope,
+    text: str,
+    parameters: Parameters = None,
+    engine: str | None = None,
+    most: int | None = None,
 ) -> Result:
     """Run a statement in Spark's dialect: a query, or a change in one transaction.
 
     `parameters` is a dict for `:name` or a list for `?`; values are bound, never pasted.
-    `engine` answers queries, and those by which the rows of changes are computed.
+    `engine` answers queries, and those by which the rows of changes are computed.  `most` is how
+    many rows of a query are wanted: no more is computed than these need.
     """
     try:
-        return _execute(scope, text, parameters, engine)
+        return _execute(scope, text, parameters, engine, most)
     except RecursionError:
         raise InvalidData("the statement is nested too deeply") from None
 
@@ -73,7 +78,9 @@ def statement_kind(text: str) -> str:
     return kind if kind in _KINDS else "other"
 
 
-def _execute(scope: Scope, text: str, parameters: Parameters, engine: str | None) -> Result:
+def _execute(
+    scope: Scope, text: str, parameters: Parameters, engine: str | None, most: int | None
+) -> Result:
     asked = parse_database_statement(text)
     if asked is not None:
         return Result(pa.table({}), scope.run(asked))
@@ -87,7 +94,8 @@ def _execute(scope: Scope, text: str, parameters: Parameters, engine: str | None
         return Result(shown)
     tree, values = _read(text, parameters)
     if isinstance(tree, exp.Query):
-        return _select(scope, tree, values, text, parameters, engine)
+        request = Planner(scope, values).request(tree, text, parameters)
+        return _select(tree, request, engine, most)
     return _execute_change(scope, tree, values, engine)
 
 
@@ -148,15 +156,10 @@ def _planned(tree: exp.Query, answer: PlannedAnswer) -> QueryPlan:
     return QueryPlan(schema, lambda: answer.open().map(schema, finish), caution)
 
 
-def _select(
-    scope: Scope,
-    tree: exp.Query,
-    values: Mapping[str, object],
-    text: str,
-    parameters: Parameters,
-    engine: str | None,
-) -> Result:
-    request = Planner(scope, values).request(tree, text, parameters)
+def _select(tree: exp.Query, request: Request, engine: str | None, most: int | None) -> Result:
+    if most is not None:
+        answer = PlannedAnswer(request, engine)
+        return Result(_planned(tree, answer).first_rows(most), engine=answer.engine)
     rows, name = answer_request(request, engine)
     return Result(_as_result(tree, request, rows, name), engine=name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -47,3 +48,11 @@ def test_a_request_is_approved_and_merged(olga: httpx.Client, served: Served) ->
         ("approve", "olga"),
     ]
     assert asking.post(f"{place}/notes", json={"action": "reopen"}).status_code == 409
+
+
+def test_a_rule_that_is_refused_changes_nothing(serve_shop: Callable[..., Served]) -> None:
+    olga = serve_shop().client()
+    check = {"text": "in_range('amount', 0, 5)", "action": "quarantine"}
+    said = {"branch": "main", "merge_only": True, "checks": [check]}
+    assert olga.put("/v1/merge-rule", json=said).status_code == 422
+    assert olga.get("/v1/merge-rule", params={"branch": "main"}).json()["merge_only"] is False

@@ -138,6 +138,21 @@ def test_a_session_that_nobody_uses_ends(served: Served, monkeypatch: pytest.Mon
         sessions.find(idle.id, "ann")
 
 
+def test_no_more_is_computed_than_is_sent(served: Served, olga: httpx.Client) -> None:
+    many = "SELECT a.id FROM range(1000000) a CROSS JOIN range(1000000) b WHERE a.id + b.id >= 0"
+    said = {"sql": many, "limit": 3}
+    session = olga.post("/v1/sql/sessions", json={}).json()["id"]
+    for path in ("/v1/sql", f"/v1/sql/sessions/{session}/statements"):
+        told = olga.post(path, json=said).json()
+        assert (len(told["rows"]), told["more"], told["engine"]) == (3, True, "embedded")
+    said = {"sql": "SELECT id FROM range(3)", "limit": 3}
+    assert olga.post("/v1/sql", json=said).json()["more"] is False
+    olga.post(f"/v1/sql/sessions/{session}/statements", json={"sql": "BEGIN"})
+    told = olga.post(f"/v1/sql/sessions/{session}/statements", json=said).json()
+    assert (len(told["rows"]), told["more"]) == (3, False)
+    olga.delete(f"/v1/sql/sessions/{session}")
+
+
 def test_queries_have_their_time_and_answers_their_rows(serve_shop: Callable[..., Served]) -> None:
     served = serve_shop(limits={"seconds": 0.3, "page_rows": 10, "sessions": 1})
     olga = served.client()
@@ -149,3 +164,16 @@ def test_queries_have_their_time_and_answers_their_rows(serve_shop: Callable[...
     assert (len(told["rows"]), told["more"]) == (10, True)
     assert olga.post("/v1/sql/sessions", json={}).status_code == 201
     assert olga.post("/v1/sql/sessions", json={}).json()["code"] == "limit_exceeded"
+
+
+def test_a_typed_parameter_fits_its_type(olga: httpx.Client) -> None:
+    for kind, value, code in (
+        ("int", 2**40, "invalid_data"),
+        ("tinyint", 300, "invalid_data"),
+        ("decimal(4,2)", "12345.67", "invalid_data"),
+        ("map<string,int>", [["a", 1]], "unsupported"),
+    ):
+        said = {"sql": "SELECT ? AS a", "parameters": [{"type": kind, "value": value}]}
+        assert olga.post("/v1/sql", json=said).json().get("code") == code, kind
+    said = {"sql": "SELECT ? AS a", "parameters": [{"type": "decimal(4,2)", "value": "9.50"}]}
+    assert olga.post("/v1/sql", json=said).json()["rows"] == [{"a": "9.50"}]

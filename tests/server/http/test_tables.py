@@ -157,3 +157,32 @@ def test_a_table_is_made_and_described(olga: httpx.Client) -> None:
     assert row["price"] == "1.50"
     short = olga.get("/v1/row", params={"table": "items", "key": "a"})
     assert "(shop, id)" in short.json()["message"]
+
+
+def test_what_is_said_twice_is_refused_by_name(served: Served, olga: httpx.Client) -> None:
+    for query in ("table=orders&table=other", "table=orders&limit=1&limit=2"):
+        answer = olga.get(f"/v1/rows?{query}")
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+        assert "it is said twice" in answer.json()["message"]
+    assert olga.get("/v1/rows?table=orders&columns=id&columns=city&limit=1").status_code == 200
+    head = served.db.branch("main").head.id
+    bodies = {
+        "/v1/sql": b'{"sql": "SELECT 1 AS a", "sql": "DROP TABLE orders"}',
+        "/v1/rows/upsert?table=orders": b'{"rows": [{"id": 1, "id": 2, "city": "Oslo"}]}',
+        "/v1/tables": b'{"name": "t", "key": "a", "columns": {"a": "int", "a": "bigint"}}',
+    }
+    for path, body in bodies.items():
+        answer = olga.post(path, content=body, headers={"Content-Type": "application/json"})
+        assert (answer.status_code, answer.json()["code"]) == (400, "bad_request"), path
+        assert "twice" in answer.json()["message"]
+    assert served.db.branch("main").head.id == head
+
+
+def test_a_cursor_is_for_what_it_was_given_for(olga: httpx.Client) -> None:
+    asked: dict[str, str | int] = {"table": "orders", "limit": 10}
+    plain = olga.get("/v1/rows", params=asked).json()["next"]
+    found = olga.get("/v1/rows", params={**asked, "where": "id >= 0"}).json()["next"]
+    for given in ({"where": "id >= 0", "after": plain}, {"after": found}):
+        answer = olga.get("/v1/rows", params={**asked, **given})
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_data"), given
+        assert "no cursor" in answer.json()["message"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from threading import Thread
 
 import httpx
 import numpy as np
@@ -45,3 +46,32 @@ def test_a_scan_ends_with_its_time(serve_shop: Callable[..., Served]) -> None:
     except httpx.RemoteProtocolError:
         return  # it had begun: what was sent ends too early for anybody to take it for whole
     assert (told.status_code, told.json()["code"]) == (429, "limit_exceeded")
+
+
+def test_a_server_that_stops_stops_what_is_at_work(serve_shop: Callable[..., Served]) -> None:
+    served = serve_shop(stop_seconds=2.0)
+    olga, head = served.client(), served.db.branch("main").head.id
+    session = olga.post("/v1/sql/sessions", json={}).json()["id"]
+    olga.post(f"/v1/sql/sessions/{session}/statements", json={"sql": "BEGIN"})
+    long = "SELECT 1000 + count(*) FROM range(100000) a, range(100000) b WHERE a.id * b.id % 7 = 3"
+    answers: list[httpx.Response] = []
+
+    def ask(path: str) -> None:
+        said = {"sql": f"INSERT INTO orders (id) {long}"}
+        answers.append(served.client().post(path, json=said))
+
+    paths = "/v1/sql", f"/v1/sql/sessions/{session}/statements"
+    threads = [Thread(target=ask, args=(path,)) for path in paths]
+    for thread in threads:
+        thread.start()
+    time.sleep(1.0)
+    began = time.monotonic()
+    served.server.stop()
+    assert time.monotonic() - began < 20
+    for thread in threads:
+        thread.join(30)
+    assert [(one.status_code, one.json()["code"]) for one in answers] == [
+        (429, "limit_exceeded")
+    ] * 2
+    assert all("the server stops" in one.json()["message"] for one in answers)
+    assert served.db.branch("main").head.id == head

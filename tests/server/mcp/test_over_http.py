@@ -139,3 +139,12 @@ def test_who_does_not_come_in(served: ServedAgents) -> None:
         assert (answer.status_code, set(answer.json())) == (status, {"code", "message", "details"})
     assert served.post().json()["result"]["serverInfo"]["name"] == "livingdb"
     assert served.db.branches() == ["main", "totals"]
+
+
+def test_nothing_is_kept_open_for_an_agent(served: ServedAgents) -> None:
+    known = {"Authorization": f"Bearer {served.tokens['ben']}", "Accept": "text/event-stream"}
+    for method in ("GET", "DELETE", "PUT"):
+        url = served.server.address + "/mcp/one"
+        answer = httpx.request(method, url, headers=known, timeout=20)
+        assert (answer.status_code, answer.headers["Allow"]) == (405, "POST"), method
+        assert answer.json()["code"] == "method_not_allowed"

@@ -235,3 +235,12 @@ def db_of_files(db: livingdb.Database) -> Any:
     from livingdb.access.acting import unchecked
 
     return unchecked()
+
+
+def test_pictures_do_not_tell_where_the_database_is(db: livingdb.Database) -> None:
+    place = db.name
+    assert place in db.graph().to_text()
+    for role in ROLES:
+        with db.acting_as(role):
+            for told in (db.graph().to_text(), db.graph().to_svg(), db.graph().to_html()):
+                assert place not in told

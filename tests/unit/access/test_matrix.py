@@ -119,6 +119,11 @@ WHOLE: dict[str, tuple[int, Callable[[livingdb.Database, Path], Any]]] = {
         MAINTAINER,
         lambda db, path: db.branch("main").relayout("users", livingdb.Layout(target_rows=64)),
     ),
+    "index": (
+        MAINTAINER,
+        lambda db, path: db.branch("main").create_index("users", "name", name="by_name"),
+    ),
+    "drop index": (MAINTAINER, lambda db, path: db.branch("main").sql("DROP INDEX by_name")),
     "watch": (MAINTAINER, lambda db, path: db.watch("w", livingdb.alert.on_merge("main"))),
     "unwatch": (MAINTAINER, lambda db, path: db.unwatch("w")),
     "sinks": (MAINTAINER, lambda db, path: db.set_alert_sinks([])),
@@ -246,3 +251,44 @@ def test_syncs(db: livingdb.Database, role: str) -> None:
     wanted = DONE if rank >= WRITER else "Forbidden"
     assert outcome(db, role, lambda: db.branch(source).insert("users", [{"id": 50}])) == wanted
     assert (50 in hidden.table("users").to_arrow()["id"].to_pylist()) == (wanted == DONE)
+
+
+def test_whatever_is_done_is_in_the_audit_trail(db: livingdb.Database, tmp_path: Path) -> None:
+    looking = {what for what, (least, _) in WHOLE.items() if least == READER}
+    looking |= {"list users", "audit"}
+    wrong: list[tuple[str, str]] = []
+    db.branch("dev/ahead").insert("users", [{"id": 90, "name": "Dora"}])
+
+    def expect(what: str, user: str, do: Callable[[], str]) -> None:
+        before = db.people.audit().num_rows
+        assert do() == DONE, what
+        new = db.people.audit().to_pylist()[: db.people.audit().num_rows - before]
+        if not any((row["person"], row["outcome"]) == (user, "done") for row in new):
+            wrong.append((what, user))
+
+    for what, (_, write) in {**WRITES, **CHANGES}.items():
+        expect(what, "owner", lambda write=write: on_a_branch(db, "owner", None, write))
+    for what, (_, act) in WHOLE.items():
+        if what not in looking:
+            asked = lambda act=act: outcome(db, "owner-all", lambda: act(db, tmp_path))  # noqa: E731
+            expect(what, "owner-all", asked)
+    db.branch("dev/base").clone("dev/noted", sync="forward")
+    db.branch("dev/base").derive("dev/counted", sql="SELECT count(*) AS n FROM users")
+    request = db.request_merge("dev/ahead", into="dev/base").number
+    others: dict[str, Callable[[], Any]] = {
+        "alter": lambda: db.sync("dev/noted").alter(conditions=[]),
+        "detach": lambda: db.sync("dev/noted").detach(),
+        "reattach": lambda: db.sync("dev/noted").reattach(),
+        "refresh": lambda: db.refresh("dev/counted"),
+        "comment": lambda: db.merge_request(request).comment("well"),
+        "approve": lambda: db.merge_request(request).approve(),
+        "close": lambda: db.merge_request(request).close(),
+        "reopen": lambda: db.merge_request(request).reopen(),
+        "drop tag": lambda: db.drop_tag("dev/tagged"),
+        "budget": lambda: db.budget(bytes=None),
+        "tune": lambda: db.tune(seconds=0.1),
+    }
+    db.tag("dev/tagged", "dev/base")
+    for what, act in others.items():
+        expect(what, "owner-all", lambda act=act: outcome(db, "owner-all", act))
+    assert not wrong, "\n".join(map(str, wrong))

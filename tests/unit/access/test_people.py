@@ -12,7 +12,16 @@ from sqlalchemy import text
 
 import livingdb
 from livingdb.access.acting import unchecked
-from livingdb.errors import AlreadyExists, Forbidden, InvalidData, InvalidName, NotFound
+from livingdb.catalog.snapshots import Snapshots
+from livingdb.errors import (
+    AlreadyExists,
+    Forbidden,
+    InvalidData,
+    InvalidName,
+    NotFound,
+    RuleViolation,
+    StorageFailure,
+)
 from livingdb.evolution import AddColumn
 
 
@@ -125,6 +134,23 @@ def test_rights_that_are_withdrawn_hold_at_once(db: livingdb.Database) -> None:
     assert len(db.branch("dev/a").table("users")) == 1
 
 
+def test_a_search_that_failed_is_done_again(
+    db: livingdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db.people.add("ann", role="reader", branches="dev/*")
+    oldest = db.branch("main").log()[-1].id
+    with db.acting_as("ann"), monkeypatch.context() as patched:
+
+        def fail(_self: object, _number: int) -> object:
+            raise StorageFailure("the disk is gone")
+
+        patched.setattr(Snapshots, "at_with_prefetch", fail)
+        with pytest.raises(StorageFailure):
+            db.at(f"id:{oldest}")
+    with db.acting_as("ann"):
+        assert db.at(f"id:{oldest}").id == oldest
+
+
 def test_threads_have_the_context_that_they_are_given(db: livingdb.Database) -> None:
     db.people.add("ann", role="reader", branches="dev/*")
     seen: list[list[str]] = []
@@ -189,6 +215,23 @@ def test_merge_only_branches(db: livingdb.Database) -> None:
         db.branch("main").insert("users", [{"id": 9}])
 
 
+def test_a_rule_is_not_taken_from_a_name_by_renaming(db: livingdb.Database) -> None:
+    db.people.add("mia", role="maintainer", branches="*")
+    db.people.add("olga", role="owner", branches="*")
+    db.protect("main")
+    with db.acting_as("mia"):
+        for act in (
+            lambda: db.rename_branch("main", "old"),
+            lambda: db.drop_branch("main", force=True),
+            lambda: db.retire("main"),
+        ):
+            with pytest.raises(Forbidden, match="which has a rule: that takes the role owner"):
+                act()
+        assert db.rename_branch("dev/a", "dev/b").name == "dev/b"
+    with db.acting_as("olga"):
+        assert db.rename_branch("main", "old").name == "old"
+
+
 def test_a_rule_that_asks_for_approval_is_not_gone_around(db: livingdb.Database) -> None:
     db.people.add("ann", role="writer", branches="*")
     db.people.add("mia", role="maintainer", branches="*")
@@ -201,6 +244,48 @@ def test_a_rule_that_asks_for_approval_is_not_gone_around(db: livingdb.Database)
     with db.acting_as("mia"):
         db.merge_request(number).approve()
         assert db.merge_request(number).merge().author == "mia"
+
+
+def test_nobody_approves_what_an_agent_of_theirs_asked_for(db: livingdb.Database) -> None:
+    db.people.add("ann", role="maintainer", branches="*")
+    db.people.add("mia", role="maintainer", branches="*")
+    db.set_merge_rule("main", approvals=1)
+    db.branch("dev/a").insert("users", [{"id": 2, "name": "Bob"}])
+    number = db.request_merge("dev/a", into="main", author="tidy (for ann)").number
+    with db.acting_as("ann"):
+        db.merge_request(number).approve()
+        assert db.merge_request(number).problems() == ["1 more approval is needed"]
+        with pytest.raises(RuleViolation, match="needs 1 more approval"):
+            db.merge_request(number).merge()
+    with db.acting_as("mia"):
+        db.merge_request(number).approve()
+    with db.acting_as("ann"):
+        db.merge_request(number).merge()
+
+
+def test_a_rule_holds_for_requests_into_what_is_in_step(db: livingdb.Database) -> None:
+    db.people.add("mia", role="maintainer", branches="*")
+    db.people.add("ann", role="writer", branches="*")
+    db.branch("main").evolve(AddColumn("users", "age", "int"), keep="v1", sync="both")
+    db.set_merge_rule("main", approvals=1)
+    db.branch("v1").clone("dev/b").insert("users", [{"id": 2, "name": "Bob"}])
+    with db.acting_as("mia"):
+        request = db.request_merge("dev/b", into="v1")
+        assert request.problems() == ["1 more approval is needed"]
+        with pytest.raises(RuleViolation, match="needs 1 more approval"):
+            request.merge()
+    db.set_merge_rule("main", checks=["changed_share <= 0.01"])
+    with db.acting_as("mia"):
+        assert "in step with 'v1' has conditions" in request.problems()[0]
+        with pytest.raises(RuleViolation, match="in step with 'v1' has conditions"):
+            request.merge()
+    assert db.branch("main").table("users").get(2) is None
+    db.set_merge_rule("main", approvals=1)
+    with db.acting_as("ann"):
+        db.merge_request(request.number).approve()
+    with db.acting_as("mia"):
+        request.merge()
+    assert db.branch("main").table("users").get(2) is not None
 
 
 def test_merge_only_holds_for_the_group(db: livingdb.Database) -> None:

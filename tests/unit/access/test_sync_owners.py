@@ -102,6 +102,31 @@ def test_making_one_takes_the_rights(db: livingdb.Database) -> None:
         db.branch("views/base").derive("views/mine", sql="SELECT * FROM main.users")
 
 
+def test_who_maintains_no_object_is_told_of_no_users(db: livingdb.Database) -> None:
+    with db.acting_as("mia"):
+        db.branch("main").derive("views/towns", sql=QUERY)
+    db.people.grant("ann", role="reader", branches="main")
+    with db.acting_as("ann"):
+        for act in (db.people.grant_object, db.people.withdraw_object):
+            for name in ("mia", "nobody"):
+                with pytest.raises(Forbidden, match="maintainer"):
+                    act(name, "views/towns")
+    with db.acting_as("mia"), pytest.raises(NotFound, match="no user 'nobody'"):
+        db.people.grant_object("nobody", "views/towns")
+
+
+def test_a_view_whose_source_was_dropped_takes_the_right_to_it(db: livingdb.Database) -> None:
+    db.branch("main").clone("hidden").derive("views/towns", sql=QUERY)
+    db.people.add("eve", role="reader", branches="views/*")
+    db.people.add("tom", role="reader", branches="views/*")
+    db.people.grant("tom", role="reader", branches="hid*")
+    db.drop_branch("hidden", detach=True)
+    with db.acting_as("eve"), pytest.raises(NotFound):
+        db.branch("views/towns")
+    with db.acting_as("tom"):
+        assert len(db.branch("views/towns").table("views/towns")) == 2
+
+
 @pytest.mark.parametrize("materialize", ["full", "none", "lazy"])
 def test_an_object_that_was_granted(db: livingdb.Database, materialize: str) -> None:
     with db.acting_as("mia"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from livingdb.errors import NotFound, Unsupported
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
     from livingdb.database.database import Database
 
 __all__ = ["Clients"]
+
+
+@dataclass(frozen=True)
+class _KeptAnswer:
+    """An answer that was planned, and with which rights."""
+
+    answer: Answer
+    rights: object
 
 
 class Clients:
@@ -42,13 +51,27 @@ class Clients:
             may_go=lambda one: not one.has_changes,
             clock=clock,
         )
-        self.answers = Handles[Answer]("answer", most, idle, clock=clock)
+        self.answers = Handles[_KeptAnswer]("answer", most, idle, clock=clock)
         self.running: dict[tuple[str, bytes], Call] = {}
 
     def close(self) -> None:
         """Let go of everything; nothing remains of what was not committed."""
         for kept in (self.prepared, self.answers, self.transactions):
             kept.close()
+
+    def keep_answer(self, visit: Visit, answer: Answer) -> bytes:
+        """Keep an answer until it is fetched; its handle."""
+        return self.answers.add(visit.user, _KeptAnswer(answer, visit.rights))
+
+    def take_answer(self, visit: Visit, handle: bytes) -> Answer:
+        """An answer that is fetched now; `NotFound` if other rights were there to plan it."""
+        kept = self.answers.take(visit.user, handle)
+        if kept.rights != visit.rights:
+            raise NotFound(
+                "there is no such answer any more: what was granted to you has changed since; ask "
+                "again"
+            )
+        return kept.answer
 
     def begin(self, visit: Visit, context: Any) -> bytes:
         """Begin a transaction; its handle."""

@@ -46,6 +46,11 @@ class Caller(Protocol):
         """What they are called."""
         ...
 
+    @property
+    def key(self) -> str:
+        """What tells them from everybody else, also from who had the name before."""
+        ...
+
 
 class Keeper(Protocol):
     """Knows people by their secrets, and does things in their name."""
@@ -90,6 +95,8 @@ class Visit(flight.ServerMiddleware):  # type: ignore[misc]
 
     call: Call
     """How it is at work, once it is its turn."""
+    rights: object = None
+    """Who makes it with all that was granted to them by now; another, if that has changed."""
 
     def __init__(self, caller: Caller, bearer: str | None, cookie: str | None, branch: str | None):
         super().__init__()
@@ -101,8 +108,8 @@ class Visit(flight.ServerMiddleware):  # type: ignore[misc]
 
     @property
     def user(self) -> str:
-        """The name of who calls."""
-        return self.caller.name
+        """The key of who calls, by which things are kept for them."""
+        return self.caller.key
 
     def at_end(self, act: Callable[[], object]) -> None:
         """Do something when the call has ended, however it did."""

@@ -64,7 +64,7 @@ class Handles(Generic[Kept]):
                 if first is None:
                     raise Stopped(
                         "busy",
-                        f"{user!r} has {len(mine)} {self._what}s at a time already: end some",
+                        f"you have {len(mine)} {self._what}s at a time already: end some",
                     )
                 ended = [self._entries.pop(first).value]
             self._entries[handle] = _Entry(user, value, self._clock())

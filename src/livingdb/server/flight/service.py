@@ -91,11 +91,11 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         """One call: in the name of who makes it, in their turn, with errors that Flight knows."""
         visit: Visit = context.get_middleware(_ENTRANCE)
         with told_as_flight_errors():
-            visit.at_end(self._turns.take(visit.user))
+            visit.at_end(self._turns.take(visit.caller.name))
             visit.call = call = Call(self._limits.seconds, context.is_cancelled)
             self._watch.add(call)
             visit.at_end(lambda: self._watch.remove(call))
-            with call.step(), self._keeper.acting_as(visit.caller):
+            with call.step(), self._keeper.acting_as(visit.caller) as visit.rights:
                 yield visit
 
     # --- questions ---------------------------------------------------------------------------
@@ -121,7 +121,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
             answer = self._answer(visit, context, name, asked)
             if not answer.plans:
                 return _info(answer.schema, descriptor, None, answer.changed)
-            handle = self._clients.answers.add(visit.user, answer)
+            handle = self._clients.keep_answer(visit, answer)
             ticket = messages.pack("TicketStatementQuery", statement_handle=handle)
             return _info(answer.schema, descriptor, flight.Ticket(ticket), -1)
 
@@ -147,7 +147,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
             if name != "TicketStatementQuery":
                 raise Unsupported(f"{name} is no ticket: get_flight_info gives tickets")
             handle = asked.statement_handle
-            answer = self._clients.answers.take(visit.user, handle)
+            answer = self._clients.take_answer(visit, handle)
             return self._stream(visit, handle, answer)
 
     def _stream(self, visit: Visit, handle: bytes, answer: Answer) -> Any:

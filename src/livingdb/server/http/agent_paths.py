@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from livingdb.errors import LivingDBError, NotFound
-from livingdb.server.http.failures import describe_error
+from livingdb.server.http.failures import Refusal, describe_error
 
 if TYPE_CHECKING:
     from livingdb import Database
@@ -39,9 +39,17 @@ class AgentPaths:
                 raise NotFound(
                     f"an agent comes to a session: {AGENTS}/NAME, of the branch agent/NAME"
                 )
+            if scope["method"] != "POST":  # nothing is told but in answer to a message
+                raise _only_posts()
             await self._agents.answer(scope["state"]["caller"], session, scope, receive, send)
-        except LivingDBError as error:
+        except (LivingDBError, Refusal) as error:
             await describe_error(error)(scope, receive, send)
+
+
+def _only_posts() -> Refusal:
+    refused = Refusal(405, "method_not_allowed", "an agent sends messages, by POST")
+    refused.headers = {"Allow": "POST"}
+    return refused
 
 
 def _agents(db: Database, settings: ServerSettings) -> HttpAgents | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time as clock
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,8 @@ Names stand in queries and bodies, never in paths, since names of branches have 
 JSON or, where `Accept: application/vnd.apache.arrow.stream` asks for it, Arrow.  Whatever is no
 success has the body `{code, message, details}`.
 """
+_LEAST_SECONDS = 1.0
+"""For which requests are waited, whatever else took its time."""
 _FAILURES: dict[int | str, dict[str, Any]] = {
     status: {"model": Failure, "description": said}
     for status, said in {
@@ -100,8 +103,9 @@ _FAILURES: dict[int | str, dict[str, Any]] = {
 class HttpApp:
     """An application with what it holds: jobs, sessions and streams that end with it."""
 
-    def __init__(self, app: ASGIApp, api: FastAPI, context: Context):
+    def __init__(self, app: ASGIApp, door: Door, api: FastAPI, context: Context):
         self._app = app
+        self._door = door
         self.api = api
         self.context = context
 
@@ -114,9 +118,14 @@ class HttpApp:
         return self.api.openapi()
 
     def close(self, seconds: float) -> None:
-        """End streams, jobs and sessions; those that run are waited for, but not for longer."""
+        """End streams, jobs, requests and sessions; what runs is waited for, but not for longer.
+
+        What is still at work then is stopped: nothing is stored after it.
+        """
+        end = clock.monotonic() + seconds
         self.context.events.close()
         self.context.jobs.close(seconds)
+        self._door.end(max(_LEAST_SECONDS, end - clock.monotonic()))
         self.context.sessions.close_all()
 
 
@@ -146,7 +155,7 @@ def create_app(
     api = _api(context)
     app = AgentPaths(api, db, settings)
     door = Door(app, context.keeper, context.browsers, settings, metrics)
-    return HttpApp(Observed(door, metrics, settings.has_tls), api, context)
+    return HttpApp(Observed(door, metrics, settings.has_tls), door, api, context)
 
 
 def _counter(count: Callable[..., int], *states: str) -> Callable[[], float]:

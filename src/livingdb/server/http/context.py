@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args, get_origin
 
 from fastapi import Depends, Query, Request
 from fastapi.dependencies.models import Dependant
@@ -96,21 +96,32 @@ def branch_of(db: Database, name: str | None) -> Branch:
 
 
 async def refuse_unknown_parameters(request: Request) -> None:
-    """What a query says that no operation knows is refused by name."""
+    """What a query says that no operation knows, or twice, is refused by name."""
     known = _query_names(request.scope["route"].dependant)
-    for name in request.query_params:
+    said: set[str] = set()
+    for name, _ in request.query_params.multi_items():
         if name not in known:
-            raise RequestValidationError(
-                [
-                    {
-                        "loc": ("query", name),
-                        "msg": f"there is no such parameter; there are: {', '.join(sorted(known))}",
-                        "type": "unknown_parameter",
-                    }
-                ]
+            raise _wrong_parameter(
+                name, f"there is no such parameter; there are: {', '.join(sorted(known))}"
             )
+        if name in said and not known[name]:
+            raise _wrong_parameter(name, "it is said twice")
+        said.add(name)
 
 
-def _query_names(dependant: Dependant) -> set[str]:
-    own = {field.alias for field in dependant.query_params}
-    return own.union(*(_query_names(inner) for inner in dependant.dependencies))
+def _wrong_parameter(name: str, problem: str) -> RequestValidationError:
+    return RequestValidationError(
+        [{"loc": ("query", name), "msg": problem, "type": "wrong_parameter"}]
+    )
+
+
+def _query_names(dependant: Dependant) -> dict[str, bool]:
+    """The parameters that a query may have, and whether they may be said more than once."""
+    found = {one.alias: _takes_many(one.field_info.annotation) for one in dependant.query_params}
+    for inner in dependant.dependencies:
+        found |= _query_names(inner)
+    return found
+
+
+def _takes_many(annotation: object) -> bool:
+    return get_origin(annotation) is list or any(map(_takes_many, get_args(annotation)))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import time as clock
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -43,6 +44,7 @@ OPEN_PATHS = ("/health", "/ready", "/openapi.json", "/v1/login")
 EVENTS = "/v1/events"
 METRICS = "/metrics"
 _READING = ("GET", "HEAD", "OPTIONS")
+_STOP_SECONDS, _LOOK_SECONDS = 2.0, 0.02
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -63,6 +65,7 @@ class Door:
         self._settings = settings
         self._metrics = metrics
         self._turns = Turns(settings.limits)
+        self._at_work: set[Interruption] = set()
         own = settings.host if ":" not in settings.host else f"[{settings.host}]"
         self._hosts = {*_LOCAL_HOSTS, own.lower(), *map(str.lower, settings.allowed_hosts)}
 
@@ -101,10 +104,25 @@ class Door:
                 await self._app(scope, receive, send)
                 return
             time = _WorkTime(self._settings.limits.seconds, interruption, send)
+            self._at_work.add(interruption)
             try:
                 await self._app(scope, receive, time.send)
             finally:
+                self._at_work.discard(interruption)
                 time.stop()
+
+    def end(self, seconds: float) -> None:
+        """Let requests come to their end; what is at work a little before the time is stopped."""
+        end = clock.monotonic() + seconds
+        self._wait(end - min(_STOP_SECONDS, seconds / 2))
+        for one in list(self._at_work):
+            one.stop("the server stops: ask again")
+        self._wait(end)
+
+    def _wait(self, end: float) -> None:
+        """Until no request is at work, but not for longer."""
+        while self._at_work and clock.monotonic() < end:
+            clock.sleep(_LOOK_SECONDS)
 
     async def _admit(self, request: HTTPConnection) -> Caller | None:
         """Who asks; None where nobody has to say so."""

@@ -24,6 +24,11 @@ class Caller:
     name: str
     user: User
 
+    @property
+    def key(self) -> str:
+        """What tells who asks from everybody else, also from who had the name before."""
+        return self.user.key
+
 
 def new_run_token() -> str:
     """A secret that lets the owner in while one server runs."""

@@ -41,9 +41,9 @@ class Batch:
 
 @dataclass(eq=False)
 class Listener:
-    """Somebody who listens, in an event loop of their own."""
+    """Somebody who listens, by their key, in an event loop of their own."""
 
-    name: str
+    key: str
     loop: asyncio.AbstractEventLoop
     queue: asyncio.Queue[Batch | None] = field(default_factory=lambda: asyncio.Queue(_WAITING))
 
@@ -111,7 +111,7 @@ class Events:
         told: dict[str, Any] = {"kind": job.kind, "state": job.state}
         batch = Batch([Change("job", job.id, told)], None)
         for listener in list(self._listeners):
-            if listener.name == job.owner:
+            if listener.key == job.owner:
                 listener.put(batch)
 
     def close(self) -> None:

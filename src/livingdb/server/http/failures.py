@@ -71,6 +71,7 @@ STATUSES: tuple[tuple[type[Exception], int], ...] = (
 """The status of each error; the first line that fits counts."""
 
 _SHOWN_CONFLICTS = 1000
+_LONGEST_NOTED = 500
 _CODES = {
     400: "bad_request",
     404: "not_found",
@@ -127,7 +128,7 @@ def internal_failure(number: str) -> Response:
 async def handle_error(request: Request, error: Exception) -> Response:
     """The answer to any error that is expected; what somebody may not do is written down."""
     if isinstance(error, Forbidden):
-        await run_sync(_note_refused, request)
+        await run_sync(_note_refused, request, str(error))
     if isinstance(error, RequestValidationError):
         error = _unread_body(request, error) or error
     return describe_error(error)
@@ -145,10 +146,12 @@ def _unread_body(request: Request, error: RequestValidationError) -> Refusal | N
     return None
 
 
-def _note_refused(request: Request) -> None:
+def _note_refused(request: Request, words: str) -> None:
     operation = getattr(request.scope.get("route"), "operation_id", None) or "none"
     with suppress(LivingDBError):  # who only reads the database writes nothing down
-        request.app.state.server.db.people.record(operation, "", REFUSED)
+        request.app.state.server.db.people.record(
+            operation, "", REFUSED, {"error": words[:_LONGEST_NOTED]}
+        )
 
 
 def describe_error(error: Exception) -> Response:

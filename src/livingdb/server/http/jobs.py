@@ -35,6 +35,7 @@ __all__ = [
     "Job",
     "Jobs",
     "Progress",
+    "Work",
 ]
 
 WAITING, RUNNING, CANCELLING = "waiting", "running", "cancelling"
@@ -108,12 +109,15 @@ class Jobs:
             return sum(job.state in states for job in self._jobs.values())
 
     def start(self, kind: str, owner: str, work: Work) -> Job:
-        """Begin work in the name of who asks, as soon as there is a thread for it."""
+        """Begin work in the name of who asks, as soon as there is a thread for it.
+
+        `owner` is the key of who asks; a name may be somebody else's by the time it is done.
+        """
         job = Job(kind, owner)
         with self._lock:
             mine = [j for j in self._jobs.values() if j.owner == owner and not j.over.is_set()]
             if len(mine) >= self._limits.jobs:
-                raise LimitExceeded(f"{owner!r} has {len(mine)} jobs already: wait for one")
+                raise LimitExceeded(f"you have {len(mine)} jobs already: wait for one")
             self._drop_old()
             self._jobs[job.id] = job
         context = contextvars.copy_context()

@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError
 from livingdb.errors import InvalidData, TransactionConflict
 from livingdb.server.http.answers import ARROW, read_arrow
 from livingdb.server.http.failures import Refusal
+from livingdb.server.http.json_body import read_json
 from livingdb.server.http.json_values import rows_to_tabular
 from livingdb.server.http.models import Asked
 
@@ -58,8 +59,11 @@ def read_rows_body(body: bytes, kind: str, schema: Callable[[], pa.Schema]) -> p
         return read_arrow(body)
     table_schema = schema()
     try:
-        given = Rows.model_validate_json(body)
-    except ValidationError as error:
+        given = Rows.model_validate(read_json(body))
+    except ValueError as error:
+        if not isinstance(error, ValidationError):
+            raise InvalidData(f"the body is no JSON: {error}") from None
+
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise InvalidData(f"body {where}: {first['msg']}") from None

@@ -31,7 +31,7 @@ class NoSession(NotFound):
 
 @dataclass
 class OpenSession:
-    """A session, and when it was last used."""
+    """A session, the key of who opened it, and when it was last used."""
 
     id: str
     owner: str
@@ -58,7 +58,7 @@ class SqlSessions:
         with self._lock:
             mine = sum(one.owner == owner for one in self._open.values())
             if mine >= self._limits.sessions:
-                raise LimitExceeded(f"{owner!r} has {mine} sessions already: close one")
+                raise LimitExceeded(f"you have {mine} sessions already: close one")
             made = OpenSession(
                 secrets.token_hex(16),
                 owner,

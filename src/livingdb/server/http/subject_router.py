@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.routing import Match
 from starlette.types import Scope
+
+from livingdb.server.http.json_body import JsonRoute
 
 __all__ = ["SubjectRouter"]
 
@@ -16,6 +19,9 @@ class SubjectRouter(APIRouter):
 
     There are a hundred and more, and nearly all have a path without parameters.
     """
+
+    def __init__(self, **given: Any):
+        super().__init__(route_class=JsonRoute, **given)
 
     @cached_property
     def _paths(self) -> tuple[frozenset[str], tuple[str, ...]]:

@@ -105,12 +105,19 @@ def read_page(snapshot: Snapshot, asked: PageRequest) -> Page:
 
 def _filtered_page(snapshot: str, table: Any, asked: PageRequest) -> Page:
     """A part of the rows for which a condition holds."""
-    start = 0 if asked.after is None else _Cursor.of(asked.after).offset
+    start = 0 if asked.after is None else _offset(_Cursor.of(asked.after))
     found = table.to_arrow(asked.columns, asked.where)
     end = start + asked.limit
     more = found.num_rows > end
     cursor = _Cursor(snapshot, offset=end).to_text() if more else None
     return Page(found.slice(start, asked.limit), cursor)
+
+
+def _offset(cursor: _Cursor) -> int:
+    """How many rows were told; `InvalidData` if the page before was of no condition."""
+    if cursor.key is not None:
+        raise _no_cursor()
+    return cursor.offset
 
 
 def _check_visible(rows: RowSet, name: str) -> None:

@@ -97,4 +97,6 @@ def _agent(scope: Scope) -> str:
     for name, _ in given:
         if name != "agent":
             raise InvalidData(f"there is no such parameter {name!r}; there is: agent")
+    if len(given) > 1:
+        raise InvalidData("agent: it is said twice")
     return given[-1][1] if given else "agent"

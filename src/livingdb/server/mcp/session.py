@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from livingdb.access.roles import EVERYTHING, Role
-from livingdb.access.user import Grant, User
+from livingdb.access.user import Grant, User, agent_name
 from livingdb.catalog.ids import BranchId
 from livingdb.errors import Forbidden, InvalidName, NotFound, RuleViolation
 from livingdb.server.mcp.limits import Limits
@@ -65,7 +65,7 @@ class AgentSession:
     @property
     def author(self) -> str:
         """Who has made what the agent commits."""
-        return self.agent if self.person is None else f"{self.agent} (for {self.person})"
+        return self.agent if self.person is None else agent_name(self.agent, self.person)
 
     def identity(self) -> User:
         """As whom the agent acts now: it reads what its person may read, and writes its branch.

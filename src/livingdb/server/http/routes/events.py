@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Annotated
 
 from anyio.to_thread import run_sync
@@ -14,6 +13,7 @@ from starlette.responses import StreamingResponse
 from livingdb.database.changes import Change
 from livingdb.errors import LivingDBError
 from livingdb.server.http.context import Asking, Context, Server
+from livingdb.server.http.doorkeeper import Caller
 from livingdb.server.http.events import Batch, Listener, visible_changes
 from livingdb.server.http.json_values import json_bytes, plain_value
 from livingdb.server.http.subject_router import SubjectRouter
@@ -44,7 +44,7 @@ async def listen_to_events(
     Only what who asks may read is told.  Who comes back with `Last-Event-ID` is told what it
     missed, whichever process did it; some of it maybe twice.
     """
-    listener = Listener(asking.name, asyncio.get_running_loop())
+    listener = Listener(asking.key, asyncio.get_running_loop())
     try:
         missed = await run_sync(server.events.listen, listener, last_event_id)
     except BaseException:
@@ -55,13 +55,13 @@ async def listen_to_events(
 
 
 async def _lines(
-    server: Context, listener: Listener, missed: Batch, still_known: partial[object]
+    server: Context, listener: Listener, missed: Batch, still_known: Callable[[], Caller]
 ) -> AsyncIterator[bytes]:
     """What is sent, until who listens goes, is no longer known, or the server ends."""
     try:
         batch: Batch | None = missed
         while batch is not None:
-            shown = await run_sync(visible_changes, server.db, batch.changes)
+            shown = await run_sync(_seen_now, server, still_known, batch.changes)
             if shown or batch is missed:
                 yield _text(shown, batch.position)
             batch = None
@@ -78,6 +78,14 @@ async def _lines(
         return
     finally:
         server.events.leave(listener)
+
+
+def _seen_now(
+    server: Context, still_known: Callable[[], Caller], changes: Sequence[Change]
+) -> list[Change]:
+    """What who listens may know of by now; `Forbidden` if they are known no more."""
+    with server.keeper.acting_as(still_known()):
+        return visible_changes(server.db, changes)
 
 
 def _text(changes: Sequence[Change], position: str | None) -> bytes:

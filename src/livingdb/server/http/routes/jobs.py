@@ -8,12 +8,13 @@ from typing import Annotated, Any, Literal
 from fastapi import Path
 from pydantic import Field
 
-from livingdb.server.http.context import Asking, Server
-from livingdb.server.http.jobs import Job
+from livingdb.server.http.context import Asking, Context, Server
+from livingdb.server.http.doorkeeper import Caller
+from livingdb.server.http.jobs import Job, Progress, Work
 from livingdb.server.http.models import Answer
 from livingdb.server.http.subject_router import SubjectRouter
 
-__all__ = ["JobInfo", "job_info", "router"]
+__all__ = ["JobInfo", "job_info", "router", "start_job"]
 
 router = SubjectRouter(prefix="/v1/jobs", tags=["jobs"])
 JobId = Annotated[str, Path(description="The job.", examples=["5d1e…"])]
@@ -63,21 +64,31 @@ def job_info(job: Job) -> JobInfo:
     )
 
 
+def start_job(server: Context, asking: Caller, kind: str, work: Work) -> JobInfo:
+    """Begin work in the name of who asks, with the rights that they have when it begins."""
+
+    def checked(say: Progress) -> Any:
+        with server.keeper.acting_as(asking):
+            return work(say)
+
+    return job_info(server.jobs.start(kind, asking.key, checked))
+
+
 @router.get("", operation_id="list_jobs", summary="Jobs")
 def list_jobs(server: Server, asking: Asking) -> JobList:
     """The jobs of who asks."""
-    return JobList(jobs=[job_info(job) for job in server.jobs.all(asking.name)])
+    return JobList(jobs=[job_info(job) for job in server.jobs.all(asking.key)])
 
 
 @router.get("/{job}", operation_id="get_job", summary="One job")
 def get_job(job: JobId, server: Server, asking: Asking) -> JobInfo:
     """How far a job is, or what became of it."""
-    return job_info(server.jobs.find(job, asking.name))
+    return job_info(server.jobs.find(job, asking.key))
 
 
 @router.post("/{job}/cancel", operation_id="cancel_job", summary="End a job", status_code=202)
 def cancel_job(job: JobId, server: Server, asking: Asking) -> JobInfo:
     """Ask a job to end: it is `cancelling` until it next can, and stores nothing from now on."""
-    found = server.jobs.find(job, asking.name)
+    found = server.jobs.find(job, asking.key)
     server.jobs.cancel(found)
     return job_info(found)

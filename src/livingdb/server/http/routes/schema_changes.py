@@ -10,7 +10,7 @@ from livingdb.database.parse_changes import parse_changes
 from livingdb.server.http.context import Asking, Db, Server, branch_of
 from livingdb.server.http.guards import Guards
 from livingdb.server.http.models import Answer, Asked, SnapshotInfo, snapshot_info
-from livingdb.server.http.routes.jobs import JobInfo, job_info
+from livingdb.server.http.routes.jobs import JobInfo, start_job
 from livingdb.server.http.subject_router import SubjectRouter
 
 __all__ = ["router"]
@@ -118,8 +118,6 @@ def retire_version(body: Retirement, db: Db) -> RetiredInfo:
 def migrate(body: Migration, server: Server, db: Db, asking: Asking) -> JobInfo:
     """Materialize what changes of schemas and layouts left to be done, as a job."""
     branch = branch_of(db, body.branch)
-    return job_info(
-        server.jobs.start(
-            "migrate", asking.name, lambda say: {"tables": branch.migrate(progress=say)}
-        )
+    return start_job(
+        server, asking, "migrate", lambda say: {"tables": branch.migrate(progress=say)}
     )

@@ -6,13 +6,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import quote
 
+import pyarrow as pa
 from fastapi import Path, Query, Request
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from livingdb.errors import InvalidData
-from livingdb.server.http.answers import rows_answer, rows_responses
+from livingdb.errors import InvalidData, Unsupported
+from livingdb.server.http.answers import rows_answer, rows_responses, wants_arrow
 from livingdb.server.http.context import (
     Asking,
     Context,
@@ -116,26 +117,26 @@ def run_sql(body: SingleStatement, request: Request, server: Server, db: Db) -> 
     """A query, or a change as one transaction."""
     if body.ref is not None and body.branch is not None:
         raise InvalidData("say branch or ref, not both")
-    values = _parameters(body)
+    values, most = _parameters(body), _most_rows(request, server, body)
+    how: dict[str, Any] = {"engine": body.engine, "most": most + 1}
     if body.ref is not None:
-        found = db.at(body.ref).sql(body.sql, values, engine=body.engine)
+        found = db.at(body.ref).sql(body.sql, values, **how)
     else:
-        target = branch_of(db, body.branch)
-        found = target.sql(body.sql, values, message=body.message, engine=body.engine)
-    return _answer(request, server, body, found)
+        found = branch_of(db, body.branch).sql(body.sql, values, message=body.message, **how)
+    return _answer(request, most, found)
 
 
 @router.post("/sessions", operation_id="open_session", summary="A session of SQL", status_code=201)
 def open_session(body: NewSession, server: Server, db: Db, asking: Asking) -> SessionInfo:
     """Statements that follow each other; BEGIN, COMMIT and ROLLBACK are among them."""
-    made = server.sessions.open(db, branch_of(db, body.branch), asking.name)
+    made = server.sessions.open(db, branch_of(db, body.branch), asking.key)
     return _session_info(server, made)
 
 
 @router.get("/sessions", operation_id="list_sessions", summary="Sessions of SQL")
 def list_sessions(server: Server, asking: Asking) -> Sessions:
     """The sessions of who asks."""
-    found = server.sessions.all(asking.name)
+    found = server.sessions.all(asking.key)
     return Sessions(sessions=[_session_info(server, one) for one in found])
 
 
@@ -149,10 +150,11 @@ def run_in_session(
     session: SessionId, body: Statement, request: Request, server: Server, asking: Asking
 ) -> Response:
     """Run one statement, with what the session did before."""
-    with server.sessions.use(session, asking.name) as used:
-        found = used.execute(body.sql, _parameters(body), message=body.message)
+    most = _most_rows(request, server, body)
+    with server.sessions.use(session, asking.key) as used:
+        found = used.execute(body.sql, _parameters(body), message=body.message, most=most + 1)
         state = _state_headers(used)
-    return _answer(request, server, body, found, state)
+    return _answer(request, most, found, state)
 
 
 @router.post(
@@ -175,7 +177,7 @@ async def insert_in_session(
     kind = rows_kind(request.headers.get("content-type", ""))
 
     def insert() -> Inserted:
-        with server.sessions.use(session, asking.name) as used:
+        with server.sessions.use(session, asking.key) as used:
             rows = read_rows_body(body, kind, lambda: used.table_schema(table).arrow)
             changed = used.insert(table, rows)
             response.headers.update(_state_headers(used))
@@ -199,7 +201,7 @@ def list_session_tables(
     ] = None,
 ) -> SessionTables:
     """What the tables hold that a session sees, also those of its transaction."""
-    with server.sessions.use(session, asking.name) as used:
+    with server.sessions.use(session, asking.key) as used:
         found = used.table_schemas(branch)
     told = {name: one.to_json() for name, one in found.items() if table in (None, name)}
     return SessionTables(tables=told)
@@ -208,7 +210,7 @@ def list_session_tables(
 @router.delete("/sessions/{session}", operation_id="close_session", summary="End a session")
 def close_session(session: SessionId, server: Server, asking: Asking) -> Done:
     """End a session; what it did not commit is gone."""
-    server.sessions.close(session, asking.name)
+    server.sessions.close(session, asking.key)
     return Done()
 
 
@@ -237,7 +239,19 @@ def _value(name: str, given: Any) -> Any:
         return given
     from livingdb.tables.type_names import parse_type
 
-    return column_value(f"parameter {name}", given.value, parse_type(given.type))
+    return _fitting(f"parameter {name}", given.value, parse_type(given.type))
+
+
+def _fitting(name: str, given: Any, kind: pa.DataType) -> Any:
+    """A value of a type; `InvalidData` if it does not fit, `Unsupported` for what is not bound."""
+    if pa.types.is_map(kind):
+        raise Unsupported(f"{name}: a map is not given as a value; write map(…) with its parts")
+    value = column_value(name, given, kind)
+    try:
+        pa.scalar(value, kind)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        raise InvalidData(f"{name}: {str(given)[:60]!r} does not fit {kind}") from None
+    return value
 
 
 def _state_headers(session: SqlSession) -> dict[str, str]:
@@ -249,19 +263,18 @@ def _state_headers(session: SqlSession) -> dict[str, str]:
     }
 
 
-def _answer(
-    request: Request,
-    server: Context,
-    body: Statement,
-    found: Result,
-    state: dict[str, str] | None = None,
-) -> Response:
-    from livingdb.server.http.answers import wants_arrow
-
+def _most_rows(request: Request, server: Context, body: Statement) -> int:
+    """How many rows are sent back at most."""
     limits = server.settings.limits
     most = limits.rows if wants_arrow(request) else limits.page_rows
+    return min(body.limit or most, most)
+
+
+def _answer(
+    request: Request, most: int, found: Result, state: dict[str, str] | None = None
+) -> Response:
     rows = found.to_arrow()
-    sent = rows.slice(0, min(body.limit or most, most))
+    sent = rows.slice(0, most)
     made = getattr(found.snapshot, "id", None)
     facts = {
         "snapshot": made,

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from livingdb.server.http.context import Asking, Db, Server
 from livingdb.server.http.models import Answer, Asked
-from livingdb.server.http.routes.jobs import JobInfo, job_info
+from livingdb.server.http.routes.jobs import JobInfo, start_job
 from livingdb.server.http.subject_router import SubjectRouter
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def tune(body: Trial, server: Server, db: Db, asking: Asking) -> JobInfo:
         found = db.tune(apply=body.apply, seconds=body.seconds)
         return {"advice": [_info(one).model_dump(mode="json") for one in found]}
 
-    return job_info(server.jobs.start("tune", asking.name, work))
+    return start_job(server, asking, "tune", work)
 
 
 @router.post("/advice/{number}", operation_id="act_on_advice", summary="Do or undo an advice")

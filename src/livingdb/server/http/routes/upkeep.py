@@ -5,22 +5,18 @@ from __future__ import annotations
 import dataclasses
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from livingdb.errors import Forbidden, InvalidName
 from livingdb.graph.names import is_hidden
 from livingdb.graph.retention import Retention
-from livingdb.server.http.context import Asking, Context, Db, Server, branch_of, ref_of
+from livingdb.server.http.context import Asking, Db, Server, branch_of, ref_of
 from livingdb.server.http.models import Answer, Asked
-from livingdb.server.http.routes.jobs import JobInfo, job_info
+from livingdb.server.http.routes.jobs import JobInfo, start_job
 from livingdb.server.http.routes.tables import key_values
 from livingdb.server.http.subject_router import SubjectRouter
-
-if TYPE_CHECKING:
-    from livingdb.server.http.doorkeeper import Caller
-    from livingdb.server.http.jobs import Work
 
 __all__ = ["router"]
 
@@ -181,10 +177,6 @@ def set_retention(body: RetentionPolicy, db: Db) -> RetentionPolicy:
     return RetentionPolicy.model_validate(db.retention.to_json())
 
 
-def _start(server: Context, asking: Caller, kind: str, work: Work) -> JobInfo:
-    return job_info(server.jobs.start(kind, asking.name, work))
-
-
 @router.post("/collect", operation_id="collect_garbage", summary="Collect", status_code=202)
 def collect_garbage(body: Collection, server: Server, db: Db, asking: Asking) -> JobInfo:
     """Forget what the policy does not keep and give its space back, as a job."""
@@ -201,13 +193,13 @@ def collect_garbage(body: Collection, server: Server, db: Db, asking: Asking) ->
             "after_bytes": done.after_bytes,
         }
 
-    return _start(server, asking, "collect", work)
+    return start_job(server, asking, "collect", work)
 
 
 @router.post("/compact", operation_id="compact", summary="Compact", status_code=202)
 def compact(server: Server, db: Db, asking: Asking) -> JobInfo:
     """Drain the journal, thin old trees and write packs anew, as a job."""
-    return _start(
+    return start_job(
         server, asking, "compact", lambda say: dataclasses.asdict(db.compact(progress=say))
     )
 
@@ -229,7 +221,7 @@ def check(body: Check, server: Server, db: Db, asking: Asking) -> JobInfo:
             "syncs": found.syncs,
         }
 
-    return _start(server, asking, "check", work)
+    return start_job(server, asking, "check", work)
 
 
 @router.post("/upkeep", operation_id="run_upkeep", summary="Upkeep now", status_code=202)
@@ -239,7 +231,7 @@ def run_upkeep(server: Server, db: Db, asking: Asking) -> JobInfo:
     def work(say: Any) -> list[dict[str, Any]]:
         return [dataclasses.asdict(run) for run in db.upkeep(progress=say).runs]
 
-    return _start(server, asking, "upkeep", work)
+    return start_job(server, asking, "upkeep", work)
 
 
 @router.post("/erase", operation_id="erase_rows", summary="Erase rows", status_code=202)
@@ -261,7 +253,7 @@ def erase_rows(body: Erasure, server: Server, db: Db, asking: Asking) -> JobInfo
         )
         return done.to_json()
 
-    return _start(server, asking, "erase", work)
+    return start_job(server, asking, "erase", work)
 
 
 @router.post("/backup", operation_id="back_up", summary="Back up", status_code=202)
@@ -273,7 +265,7 @@ def back_up(body: NewBackup, server: Server, db: Db, asking: Asking) -> JobInfo:
         made = db.backup(place, keep=body.keep, verify=body.verify, progress=say)
         return {"name": body.name, "point": made.point, "time": made.time, "bytes": made.bytes}
 
-    return _start(server, asking, "backup", work)
+    return start_job(server, asking, "backup", work)
 
 
 @router.post("/export", operation_id="export_tables", summary="Export", status_code=202)
@@ -291,7 +283,7 @@ def export_tables(body: NewExport, server: Server, db: Db, asking: Asking) -> Jo
             "bytes": made.bytes,
         }
 
-    return _start(server, asking, "export", work)
+    return start_job(server, asking, "export", work)
 
 
 def _below(place: str | None, name: str, option: str) -> str:

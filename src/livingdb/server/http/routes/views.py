@@ -10,7 +10,7 @@ from livingdb.database.parse_changes import parse_changes
 from livingdb.server.http.context import Asking, Db, Server, branch_of
 from livingdb.server.http.guards import Guards
 from livingdb.server.http.models import Answer, Asked, SnapshotInfo, snapshot_info
-from livingdb.server.http.routes.jobs import JobInfo, job_info
+from livingdb.server.http.routes.jobs import JobInfo, start_job
 from livingdb.server.http.routes.refs import BranchInfo, branch_info
 from livingdb.server.http.subject_router import SubjectRouter
 
@@ -139,12 +139,11 @@ def create_clone(body: NewClone, db: Db) -> BranchInfo:
 def refresh_view(body: Refresh, server: Server, db: Db, asking: Asking) -> JobInfo:
     """Bring a derived object up to date, as a job; its result says what was done."""
     db.branch(body.name)
-    return job_info(
-        server.jobs.start(
-            "refresh",
-            asking.name,
-            lambda _: run_info(db.refresh(body.name, body.full)).model_dump(),
-        )
+    return start_job(
+        server,
+        asking,
+        "refresh",
+        lambda _: run_info(db.refresh(body.name, body.full)).model_dump(),
     )
 
 
@@ -159,12 +158,11 @@ def view_at(body: ViewAt, db: Db) -> SnapshotInfo:
 )
 def propagate(server: Server, db: Db, asking: Asking) -> JobInfo:
     """Bring everything up to date that is due, as a job."""
-    return job_info(
-        server.jobs.start(
-            "propagate",
-            asking.name,
-            lambda say: [run_info(run).model_dump() for run in db.propagate(progress=say)],
-        )
+    return start_job(
+        server,
+        asking,
+        "propagate",
+        lambda say: [run_info(run).model_dump() for run in db.propagate(progress=say)],
     )
 
 
