@@ -14,14 +14,18 @@ from typing import Any
 
 from sqlalchemy import (
     BindParameter,
+    ColumnElement,
     Connection,
+    LargeBinary,
     Select,
     Table,
     and_,
     bindparam,
+    cast,
     exists,
     func,
     literal,
+    not_,
     null,
     or_,
     select,
@@ -407,6 +411,15 @@ class Branches:
         lines.insert_sealed(connection, log)
         return branch
 
+    def names_like(self, connection: Connection, name: str) -> list[tuple[str, str]]:
+        """Branches and tags, each with its kind, that may be called so but for the case of letters.
+
+        All that are so called are among them; which others are, is for the caller to see.
+        """
+        folded = name.casefold(), name.lower(), name.upper().lower()
+        given = {f"n{at}": one for at, one in enumerate(folded)}
+        return [(kind, found) for kind, found in _LIKE.fetch(connection, given)]
+
     def copy_log(
         self, connection: Connection, source: BranchRow, target: BranchId, since: int
     ) -> None:
@@ -567,6 +580,22 @@ _CALLED = {
     table: PreparedStatement(select(table.c.name).where(table.c.name == bindparam("called")))
     for table in (_branch, _tag)
 }
+
+
+def _may_be_like(table: Table) -> ColumnElement[bool]:
+    """Names that are one of three in lower case, and all for which SQL may know no lower case."""
+    is_plain = func.length(cast(table.c.name, LargeBinary)) == func.length(table.c.name)
+    return or_(func.lower(table.c.name).in_(_given(3)), not_(is_plain))
+
+
+_LIKE = PreparedStatement(
+    union_all(
+        *(
+            select(literal(table.name), table.c.name).where(_may_be_like(table))
+            for table in (_branch, _tag)
+        )
+    )
+)
 
 
 def _check_free(connection: Connection, what: str, table: Table, name: str) -> None:

@@ -33,7 +33,7 @@ from livingdb.database.tuning import Tuning
 from livingdb.errors import Forbidden, InvalidData, NotFound, RuleViolation
 from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.graph import Graph, now
-from livingdb.graph.names import check_tag, is_hidden
+from livingdb.graph.names import check_free, check_tag, is_hidden
 from livingdb.graph.refs import ResolvedRef
 from livingdb.graph.retention import Retention
 
@@ -207,6 +207,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         row = self._resolve(ref).snapshot
         self._require_name(Role.WRITER, name, f"make the tag {name!r}")
         with self._graph.catalog.write() as connection:
+            check_free(name, self._graph.catalog.branches.names_like(connection, name))
             self._graph.branches.add_tag(connection, name, row.sequence, now())
         return Snapshot(self, row)
 
