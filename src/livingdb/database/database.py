@@ -448,8 +448,9 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
     ) -> Any:
         """Look at every chunk, reference and index; a report with `.problems`.
 
-        `deep`: also compute anew what every active sync promises, and compare it with what its
-        target has; `.not_checked` names those for which that cannot be done.  `repair_from` is a
+        `deep`: also look at every row that may break a rule of its table, and compute anew what
+        every active sync promises, and compare it with what its target has; `.not_checked` names
+        those for which that cannot be done.  `repair_from` is a
         second copy of the database: what it has of what is damaged here is mended, as `.mended`
         says; `.problems` are what is left.
         """
