@@ -19,7 +19,7 @@ _RESERVED_TABLES = ("livingdb", "information_schema")
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a branch is one that no user made: a hidden branch between two schemas."""
+    """Whether no user made it: a hidden branch between two schemas, a hidden table of a view."""
     return name.startswith("~")
 
 
@@ -36,6 +36,8 @@ def check_tag(name: object) -> str:
 def check_table(name: object) -> str:
     """The name, if a table may have it: any text without control characters or quotes."""
     text = _check_text("table", name)
+    if is_hidden(text):
+        raise InvalidName(f"table {text!r}: names that begin with '~' are those of hidden tables")
     if any(character in text for character in "`\"'\\/;"):
         raise InvalidName(f"table {text!r}: quotes, slashes and semicolons are not allowed")
     if text.lower() in _RESERVED_TABLES:
