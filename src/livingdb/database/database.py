@@ -25,7 +25,7 @@ from livingdb.database.evaluators import Evaluators
 from livingdb.database.labels import add_label, drop_label, labels
 from livingdb.database.pictures import graph_picture, notebook_html
 from livingdb.database.run import Run
-from livingdb.database.snapshot import Snapshot
+from livingdb.database.snapshot import Snapshot, check_limit
 from livingdb.database.spark_work import SparkWork
 from livingdb.database.sync import Sync, drop_branch, every_sync, find_sync
 from livingdb.database.tracing import Tracing
@@ -171,9 +171,10 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
 
     def branches(self, limit: int | None = None, after: str = "") -> list[Branch]:
         """Every branch, by name; with a `limit`, so many of those that come `after` a name."""
-        names = (row.name for row in self._graph.branches.pages(str(after), limit))
+        most = check_limit(limit)
+        names = (row.name for row in self._graph.branches.pages(str(after), most))
         shown = (Branch(self, name) for name in names if not is_hidden(name))
-        return list(islice(shown, limit))
+        return list(islice(shown, most))
 
     def tags(self) -> dict[str, Snapshot]:
         """Every tag and its snapshot."""

@@ -36,3 +36,14 @@ def test_messages_and_times(tmp_path: Path) -> None:
         with pytest.raises(InvalidData, match="it has a time zone and the column has none"):
             main.insert("visits", [{"id": 3, "noon": datetime(2026, 1, 1, tzinfo=UTC)}])
         assert len(main.table("visits")) == 2
+
+
+@pytest.mark.parametrize("limit", [-1, "2", 1.5, True])
+def test_a_limit_that_is_none(tmp_path: Path, limit: object) -> None:
+    with livingdb.create(tmp_path / "shop.ldb") as db:
+        main = db.branch("main")
+        for ask in (main.log, main.movements, main.head.log, db.branches):
+            with pytest.raises(InvalidData, match=r"limit .*: a whole number"):
+                ask(limit=limit)
+            assert ask(limit=0) == []
+            assert len(ask(limit=5)) == 1
