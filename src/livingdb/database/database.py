@@ -30,6 +30,7 @@ from livingdb.database.spark_work import SparkWork
 from livingdb.database.sync import Sync, drop_branch, every_sync, find_sync
 from livingdb.database.tracing import Tracing
 from livingdb.database.tuning import Tuning
+from livingdb.derivation.trusted_functions import check_patterns
 from livingdb.errors import Forbidden, InvalidData, NotFound, RuleViolation
 from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.graph import Graph, now
@@ -71,7 +72,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         engine: str | None = None,
     ):
         self._own_author = author
-        self.trust = tuple(trust)
+        self.trust = check_patterns(trust)
         self.engine = engine
         evaluators = Evaluators(self.trust)
         graph = open_graph(Collaborators(SparkWork(engine), evaluators, self._send_alerts))

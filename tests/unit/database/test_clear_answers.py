@@ -47,3 +47,16 @@ def test_a_limit_that_is_none(tmp_path: Path, limit: object) -> None:
                 ask(limit=limit)
             assert ask(limit=0) == []
             assert len(ask(limit=5)) == 1
+
+
+@pytest.mark.parametrize("trust", ["shop.*", 5, [5], [""], None])
+def test_what_is_trusted_is_a_list(tmp_path: Path, trust: object) -> None:
+    """A text is a list of its letters, and one of them may be a star."""
+    with pytest.raises(InvalidData, match="trust"):
+        livingdb.create(tmp_path / "shop.ldb", trust=trust)
+    assert not (tmp_path / "shop.ldb").exists()
+    livingdb.create(tmp_path / "shop.ldb").close()
+    with pytest.raises(InvalidData, match="trust"):
+        livingdb.open(tmp_path / "shop.ldb", trust=trust)
+    with livingdb.open(tmp_path / "shop.ldb", trust=["shop.*"]) as db:
+        assert db.trust == ("shop.*",)
