@@ -60,3 +60,20 @@ def test_what_is_trusted_is_a_list(tmp_path: Path, trust: object) -> None:
         livingdb.open(tmp_path / "shop.ldb", trust=trust)
     with livingdb.open(tmp_path / "shop.ldb", trust=["shop.*"]) as db:
         assert db.trust == ("shop.*",)
+
+
+def test_columns_are_a_list(tmp_path: Path) -> None:
+    """A text is not taken for the list of its letters, even if there are such columns."""
+    with livingdb.create(tmp_path / "shop.ldb") as db:
+        main = db.branch("main")
+        main.create_table("t", {"a": "int", "b": "int"}, "a")
+        table = main.table("t")
+        with main.transaction() as tx:
+            for rows in (table, tx.table("t")):
+                for read in (rows.to_arrow, rows.to_pandas, rows.to_polars, rows.batches):
+                    for where in (None, "a = 1"):
+                        with pytest.raises(InvalidData, match=r"columns='ab': a list of names"):
+                            read(columns="ab", where=where)
+        with pytest.raises(InvalidData, match="columns='ab': a list of names"):
+            table.to_parquet(tmp_path / "t.parquet", columns="ab")
+        assert table.to_arrow(columns=["a"]).column_names == ["a"]
