@@ -77,3 +77,11 @@ def test_columns_are_a_list(tmp_path: Path) -> None:
         with pytest.raises(InvalidData, match="columns='ab': a list of names"):
             table.to_parquet(tmp_path / "t.parquet", columns="ab")
         assert table.to_arrow(columns=["a"]).column_names == ["a"]
+
+
+def test_no_table_is_said_once(tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "shop.ldb") as db:
+        for text in ("INSERT INTO t VALUES (1)", "SELECT * FROM t", "DELETE FROM t"):
+            with pytest.raises(livingdb.NotFound) as caught:
+                db.branch("main").sql(text)
+            assert str(caught.value).count("there are") == 1
