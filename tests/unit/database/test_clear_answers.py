@@ -85,3 +85,12 @@ def test_no_table_is_said_once(tmp_path: Path) -> None:
             with pytest.raises(livingdb.NotFound) as caught:
                 db.branch("main").sql(text)
             assert str(caught.value).count("there are") == 1
+
+
+def test_events_to_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "shop.ldb") as db:
+        for place in (tmp_path / "nowhere" / "events.json", tmp_path):
+            with pytest.raises(livingdb.StorageFailure, match="cannot write"):
+                db.export_openlineage(place)
+    assert [path.name for path in tmp_path.iterdir()] == ["shop.ldb"]
+    assert not list(tmp_path.parent.glob("*.part"))
