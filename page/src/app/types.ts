@@ -19,7 +19,7 @@ export interface DiffInfo {
 }
 export interface Preview {
   is_clean: boolean; fast_forward: boolean; changes: Record<string, Record<string, number>>;
-  schema_changes: Row[]; conflicts: Record<string, Row[]>; schema_conflicts: Record<string, string>;
+  schema_changes: Row[]; conflicts: Record<string, Row[]>; schema_conflicts: Record<string, string>; refusal: string;
 }
 export interface SyncInfo {
   name: string; kind: string; sources: string[]; target: string; direction: string; when: string;

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, func, select
 
 from livingdb.catalog import schema
 from livingdb.catalog.alerts import Alerts, Watches
+from livingdb.catalog.alike_names import AlikeNames
 from livingdb.catalog.audit import AuditTrail
 from livingdb.catalog.branches import EPOCH, Branches, BranchRow
 from livingdb.catalog.counters import Counters
@@ -87,6 +88,7 @@ class Catalog:
         self.merge_requests = MergeRequests(queries)
         self.tags = Tags(queries)
         self.branches = Branches(queries, self.tags)
+        self.alike_names = AlikeNames(queries)
         self.movements = Movements(queries, self.branches)
         self.steps = Steps(queries)
         self.former_names = FormerNames(queries)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
+
 from livingdb.commit.proposal import Proposal
 from livingdb.errors import InvalidData, TransactionConflict
 from livingdb.graph.constraints import check_tables, check_targets
 from livingdb.graph.diff import delta_between
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.snapshot import overlay_tables
+from livingdb.tables.index import Version
 from livingdb.trees.delta import Delta
 
-__all__ = ["check_proposal"]
+__all__ = ["check_made_tables", "check_proposal"]
 
 
 def check_proposal(graph: Graph, proposal: Proposal, settled: Proposal) -> None:
@@ -23,12 +26,34 @@ def check_proposal(graph: Graph, proposal: Proposal, settled: Proposal) -> None:
         before = overlay_tables(tables_of(graph, previous.parents[0]), previous.tables)
     else:
         before = tables_of(graph, last.parents[0])
-    after = overlay_tables(before, last.tables)
     known = {
         name: delta
         for name, delta in proposal.deltas.items()
         if last.tables.get(name) == given.get(name)
     }
+    try:
+        check_made_tables(graph, before, last.tables, known, proposal.rebuilt, proposal.deltas)
+    except InvalidData as error:
+        if not proposal.excuse:
+            raise
+        raise TransactionConflict(f"{proposal.excuse}, and {error}") from error
+
+
+def check_made_tables(
+    graph: Graph,
+    before: Mapping[str, Version],
+    made: Mapping[str, Version | None],
+    deltas: Mapping[str, Delta],
+    rebuilt: Collection[str],
+    changed: Iterable[str] = (),
+) -> None:
+    """`InvalidData` if tables that are made of others (None: dropped) break a constraint.
+
+    `deltas` is what happens to them where it is known, `rebuilt` are those that are looked at as
+    a whole, and `changed` others that are looked at.
+    """
+    after = overlay_tables(before, made)
+    definition = graph.versions.definition
 
     def delta_of(name: str) -> Delta:
         old, new = before.get(name), after[name]
@@ -37,21 +62,16 @@ def check_proposal(graph: Graph, proposal: Proposal, settled: Proposal) -> None:
 
     def whole_tables() -> set[str]:
         """Those that were rebuilt, and those with foreign keys to them."""
-        found = set(proposal.rebuilt & after.keys())
+        found = {name for name in rebuilt if name in after}
         for name, version in after.items() if found else ():
-            links = graph.versions.definition(version).schema.foreign_keys
-            if any(target in proposal.rebuilt for _, target in links):
+            links = definition(version).schema.foreign_keys
+            if any(target in rebuilt for _, target in links):
                 found.add(name)
         return found
 
-    try:
-        if any(v is None or name not in before for name, v in last.tables.items()):
-            definition = graph.versions.definition
-            check_targets({name: definition(v).schema for name, v in after.items()})
-        known |= {name: delta_between(graph.versions, None, after[name]) for name in whole_tables()}
-        changed = {**proposal.deltas, **last.tables, **known}
-        check_tables(graph.versions, after, changed, known, delta_of)
-    except InvalidData as error:
-        if not proposal.excuse:
-            raise
-        raise TransactionConflict(f"{proposal.excuse}, and {error}") from error
+    if any(version is None or name not in before for name, version in made.items()):
+        check_targets({name: definition(version).schema for name, version in after.items()})
+    known = {**deltas}
+    known |= {name: delta_between(graph.versions, None, after[name]) for name in whole_tables()}
+    every = dict.fromkeys([*changed, *made, *known])
+    check_tables(graph.versions, after, every, known, delta_of)

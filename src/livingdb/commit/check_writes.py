@@ -14,16 +14,23 @@ from livingdb.graph.dropped import dropped_since
 from livingdb.graph.graph import Graph
 from livingdb.tables.index import Version
 from livingdb.tables.letter_case import find_alike
-from livingdb.trees.delta import PATCH, Delta
+from livingdb.trees.delta import PATCH, UPSERT, Delta
 from livingdb.trees.keys import member
 
-__all__ = ["check_writes"]
+__all__ = ["check_writes", "has_lost_rows"]
 
 
 def check_writes(
-    graph: Graph, tables: Mapping[str, TableWrites], base: SnapshotRow, head: SnapshotRow
+    graph: Graph,
+    tables: Mapping[str, TableWrites],
+    base: SnapshotRow,
+    head: SnapshotRow,
+    may_be_erased: bool = False,
 ) -> None:
-    """`TransactionConflict` names what somebody changed from one snapshot to a later one."""
+    """`TransactionConflict` names what somebody changed from one snapshot to a later one.
+
+    `may_be_erased`: rows of whatever table were erased since the transaction began.
+    """
     for table in tables.values():
         if not table.is_written:
             continue
@@ -40,6 +47,16 @@ def check_writes(
         if is_whole and now is not None and now != table.version:
             raise TransactionConflict(f"table {table.name!r} was changed meanwhile")
         _check_overlap(graph, table, now)
+        if may_be_erased and now is not None:
+            _check_erased(graph, table, now)
+
+
+def has_lost_rows(graph: Graph, version: Version) -> bool:
+    """Whether a version may have fewer rows by now than it had when it was looked at.
+
+    Nothing says which rows were erased, but how many are left.
+    """
+    return version.rows is None or graph.versions.require(version.address).rows != version.rows
 
 
 def _check_name(
@@ -91,4 +108,19 @@ def _check_patched(graph: Graph, table: TableWrites, changes: Delta, now: Versio
         key = render_key(table, changes, int(patched[int(there.argmin())]))
         raise TransactionConflict(
             f"table {table.name!r}: the row with the key {key} was erased meanwhile; try again"
+        )
+
+
+def _check_erased(graph: Graph, table: TableWrites, now: Version) -> None:
+    """It brings no row back that was erased: one that it puts and that is not there may be one."""
+    assert table.version is not None
+    if table.delta is None or table.inserts_only or not has_lost_rows(graph, table.version):
+        return
+    put = np.flatnonzero(table.delta.ops == UPSERT)
+    there = graph.versions.rows(now).contains(table.delta.keys[put])
+    if not there.all():
+        key = render_key(table, table.delta, int(put[int(there.argmin())]))
+        raise TransactionConflict(
+            f"table {table.name!r}: rows were erased meanwhile, and the one with the key {key} may "
+            "be among them; try again"
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from livingdb.alerts.raise_alert import resolve_alerts
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.ids import SyncId
@@ -29,6 +30,8 @@ class DroppedBranch:
     readers: Sequence[SyncRow]
     syncs: Sequence[SyncRow]
     hidden: Sequence[BranchRow]
+    titles: Collection[str] = ()
+    """What the syncs that go are called, in alerts too."""
 
     @property
     def changed_syncs(self) -> Collection[SyncId]:
@@ -47,6 +50,9 @@ class DroppedBranch:
             set_state(self.graph, connection, [row], DETACHED, reason, NOBODY, moment)
         for row in self.syncs:
             catalog.syncs.drop(connection, row.id)
+        for title in self.titles:
+            note = f"the branch {self.branch.name!r} was dropped"
+            resolve_alerts(self.graph, connection, title, NOBODY, note)
         for branch in gone:
             catalog.branches.drop(connection, branch, moment)
 
@@ -83,12 +89,14 @@ def plan_drop(
             )
     readers = [c[0] for c in held if c[0].kind == KIND and branch.id in c[0].sources]
     stages = [row.sources[0] for chain in held for row in chain[1:]]
+    going = [chain for chain in held if chain[0] not in readers]
     return DroppedBranch(
         graph,
         branch,
         readers,
-        [row for chain in held for row in chain if row not in readers],
+        [row for chain in going for row in chain],
         list(graph.branches.by_ids(stages).values()),
+        {*map(known.title, going), *(row.name for chain in going for row in chain)},
     )
 
 

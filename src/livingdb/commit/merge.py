@@ -11,11 +11,12 @@ import pyarrow as pa
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit.align_schemas import AlignedSides
+from livingdb.commit.check_proposal import check_made_tables
 from livingdb.commit.keep_schema import SchemaKept, keeps_schema, rehearse
 from livingdb.commit.merge_sides import merge_sides
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
-from livingdb.errors import MergeConflict, RuleViolation
+from livingdb.errors import InvalidData, MergeConflict, RuleViolation
 from livingdb.evolution.merge_schemas import SchemaConflict
 from livingdb.evolution.policy_names import policies_after
 from livingdb.evolution.schema_change import SchemaChange
@@ -257,6 +258,7 @@ class Preview:
     """What a merge would do: the merged tables, all tables there are, rows changed by table.
 
     `schema_changes` are those that ours would get, and `schema_conflicts` what contradicts.
+    `refusal` says which constraint the merged rows would break.
     """
 
     merged: MergedTables
@@ -265,6 +267,7 @@ class Preview:
     fast_forward: bool
     schema_changes: Sequence[SchemaChange] = ()
     schema_conflicts: Sequence[SchemaConflict] = ()
+    refusal: str = ""
 
 
 def preview(pipeline: Pipeline, source: str, into: str, options: MergeOptions) -> Preview:
@@ -283,4 +286,15 @@ def preview(pipeline: Pipeline, source: str, into: str, options: MergeOptions) -
             name: count_changes(graph.versions, sides.ours.get(name), version)
             for name, version in merged.tables.items()
         }
-    return Preview(merged, tables, changes, forward, sides.changes)
+        is_checked = merged.is_clean and not forward
+        refusal = _refusal(graph, sides, merged) if is_checked else ""
+    return Preview(merged, tables, changes, forward, sides.changes, refusal=refusal)
+
+
+def _refusal(graph: Graph, sides: AlignedSides, merged: MergedTables) -> str:
+    """Why merged rows would be refused, though neither side is in the way of the other."""
+    try:
+        check_made_tables(graph, sides.ours, merged.tables, merged.deltas, sides.rebuilt)
+    except InvalidData as error:
+        return str(error)
+    return ""

@@ -193,8 +193,8 @@ def _with_unified_ids(view: View, move: BranchMove) -> View:
 def rebind_to_heads(graph: Graph, view: View, then: At) -> View:
     """A view that has stopped, over its tables as they are now; `then` it was last made.
 
-    A column that is gone is the one that has its name now.  `InvalidData` if one that it reads has
-    another type than it had, so that the view would not be what was defined.
+    A column that is gone is the one that has its name now.  `InvalidData` if there is none, or if
+    one that it reads has another type than it had: the view would not be what was defined.
     """
     at, _ = source_heads(graph, view)
     followed = view_over_heads(graph, view)
@@ -210,7 +210,7 @@ def rebind_to_heads(graph: Graph, view: View, then: At) -> View:
     )
     used = _used_columns(view, before)
     for plain, columns in used.items():
-        _check_types(view, before[plain], after[plain], columns)
+        _check_columns(view, followed.tables[plain].table, before[plain], after[plain], columns)
     found = rebind_query(followed, before, after, used)
     if isinstance(found, BrokenQuery):
         return followed
@@ -219,16 +219,21 @@ def rebind_to_heads(graph: Graph, view: View, then: At) -> View:
     )
 
 
-def _check_types(
-    view: View, before: TableSchema, after: TableSchema, columns: frozenset[str]
+def _check_columns(
+    view: View, table: str, before: TableSchema, after: TableSchema, columns: frozenset[str]
 ) -> None:
-    """`InvalidData` if a column that a view reads has another type."""
+    """`InvalidData` if a column that a view reads is gone or has another type."""
     by_id = {column.id: column for column in after.columns}
     by_name = {column.name: column for column in after.columns}
     for name in sorted(columns):
         old = before.column(name)
         new = by_id.get(old.id) or by_name.get(name)
-        if new is not None and new.type != old.type:
+        if new is None:
+            raise InvalidData(
+                f"{view.name!r} cannot go on: the column {name!r} of {table!r}, which it reads, is "
+                "gone; bring it back, define the view anew with replace=True, or drop it"
+            )
+        if new.type != old.type:
             raise InvalidData(
                 f"{view.name!r} cannot go on: the column {new.name!r}, which it reads, has another "
                 "type; change it back, or define the view anew with replace=True"

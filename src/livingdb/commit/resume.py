@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from livingdb.alerts.raise_alert import resolve_alerts
@@ -78,6 +78,8 @@ def approve(pipeline: Pipeline, stages: SyncChain, by: str, note: str, engine: s
     if _state(stages) != HELD:
         raise RuleViolation(f"the sync {stages[0].name!r} is {_state(stages)}; nothing waits")
     graph = pipeline.graph
+    if stages[0].kind == KIND:
+        _stopped_view(graph, stages[0])
     at = {
         str(branch): address.hex() for branch, address in pending_snapshots(graph, stages).items()
     }
@@ -146,24 +148,14 @@ def _reactivate_view(
 
     What its sources do in between, it follows once it is active.
     """
-    from livingdb.commit.derive import plan_of
     from livingdb.commit.past_versions import is_defined_by
     from livingdb.commit.rebind_view import rebind_to_heads
     from livingdb.commit.refresh import refresh
 
-    graph = pipeline.graph
-    known, view = sync.spec, View.from_json(sync.spec)
-    if view.what == "sql":
-        plan_of(graph, view)
-    target = graph.branches.by_id(sync.target)
-    assert target is not None
-    head = graph.snapshots.at(target.head)
-    made = _last_derived_snapshot(graph, target, head)
-    then = source_positions(graph, made)
-    if view.what == "clone":
-        view = _follow_source(graph, sync, view)
-        sync = replace(sync, spec=view.to_json())
-    rebind_to_heads(graph, view, then)
+    graph, known = pipeline.graph, sync.spec
+    stopped = _stopped_view(graph, sync)
+    view, made, head, then = stopped.view, stopped.made, stopped.head, stopped.then
+    sync = replace(sync, spec=view.to_json()) if view.what == "clone" else sync
     if not guarded and made.sequence != head.sequence:
         _check_discarded_rows(pipeline, sync, made, head, on_conflict, engine)
     # Rows that were erased here have gone from what it was, too, so that nothing tells of them.
@@ -187,6 +179,35 @@ def _reactivate_view(
     if sync.frequency == "immediate":
         again = replace(sync, state=ACTIVE, reason="", spec=followed.to_json())
         refresh(pipeline, again, by, engine)
+
+
+@dataclass(frozen=True)
+class _StoppedView:
+    """A derived object that stopped: where it stands, and what it was last made of."""
+
+    view: View
+    head: SnapshotRow
+    made: SnapshotRow
+    then: dict[BranchId, Address]
+
+
+def _stopped_view(graph: Graph, sync: SyncRow) -> _StoppedView:
+    """A derived object that can go on over what it reads now; an error says why it cannot."""
+    from livingdb.commit.derive import plan_of
+    from livingdb.commit.rebind_view import rebind_to_heads
+
+    view = View.from_json(sync.spec)
+    if view.what == "sql":
+        plan_of(graph, view)
+    target = graph.branches.by_id(sync.target)
+    assert target is not None
+    head = graph.snapshots.at(target.head)
+    made = _last_derived_snapshot(graph, target, head)
+    then = source_positions(graph, made)
+    if view.what == "clone":
+        view = _follow_source(graph, sync, view)
+    rebind_to_heads(graph, view, then)
+    return _StoppedView(view, head, made, then)
 
 
 def _follow_source(graph: Graph, sync: SyncRow, view: View) -> View:

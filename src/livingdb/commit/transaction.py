@@ -13,7 +13,7 @@ from typing import Any
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import short
-from livingdb.commit.check_writes import check_writes
+from livingdb.commit.check_writes import check_writes, has_lost_rows
 from livingdb.commit.other_reads import OtherReads
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
@@ -54,6 +54,8 @@ class BranchTransaction(WriteSet):
         self._lifted: SnapshotRow | None = None
         """The last schema change that the changes were carried through."""
         self._is_pinned = is_pinned
+        self._erasure = self.graph.store.newest_erasure
+        """The last erasure there was when it began."""
 
     @cached_property
     def moment(self) -> Graph:
@@ -129,9 +131,23 @@ class BranchTransaction(WriteSet):
 
     def _check_conflicts(self, head: SnapshotRow) -> None:
         """`TransactionConflict` if somebody changed meanwhile what it changed or read."""
-        check_writes(self.graph, self._tables, self.base, head)
+        may_be_erased = self.graph.store.newest_erasure != self._erasure
+        check_writes(self.graph, self._tables, self.base, head, may_be_erased)
         if self.reads is not None:
             self.reads.check(self.graph, self.base, head)
+            if may_be_erased:
+                self._check_erased_reads(self.reads)
+
+    def _check_erased_reads(self, reads: ReadSet) -> None:
+        """History says of rows that were erased that nobody ever read them."""
+        for name in sorted({*reads.spans, *reads.keys}):
+            table = self._tables.get(name)
+            version = None if table is None else table.version
+            if version is not None and has_lost_rows(self.graph, version):
+                raise TransactionConflict(
+                    f"table {name!r}: rows were erased meanwhile, and this serializable "
+                    "transaction may have read them; try again"
+                )
 
     def _check_other_reads(self) -> list[BranchRow]:
         """The other branches that have to stay where they are until it has committed."""

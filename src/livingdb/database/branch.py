@@ -11,7 +11,7 @@ from livingdb.access.roles import Role
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.branch_movement import BranchMovement
 from livingdb.database.pictures import notebook_html
-from livingdb.database.snapshot import Snapshot
+from livingdb.database.snapshot import Snapshot, check_limit
 from livingdb.database.table import Table
 from livingdb.errors import IllegalSync, InvalidData, ReadOnlyBranch
 from livingdb.tables.layout import Layout
@@ -130,7 +130,7 @@ class Branch:
         `branch@time` follows it.
         """
         graph = self._graph
-        moves = graph.movements.of(graph.branch(self.name))[:limit]
+        moves = graph.movements.of(graph.branch(self.name))[: check_limit(limit)]
         found = graph.snapshots.get_many({move.snapshot for move in moves})
         return [BranchMovement.of(self.database, m, found[m.snapshot]) for m in moves]
 

@@ -34,7 +34,8 @@ class MergePreview:
 
     `conflicts` has the rows in conflict per table, `changes` how many rows of each table would
     change, `schema` the schema changes that would come, and `schema_conflicts` why a table cannot
-    be merged as a whole; `conflicts` has these, too, as rows of the kind "schema".
+    be merged as a whole; `conflicts` has these, too, as rows of the kind "schema".  `refusal` says
+    which check, length, NOT NULL or foreign key the merged rows would break, "" if they break none.
     """
 
     conflicts: Mapping[str, pa.Table]
@@ -42,11 +43,12 @@ class MergePreview:
     schema_conflicts: Mapping[str, str]
     fast_forward: bool
     schema: Sequence[SchemaChange] = ()
+    refusal: str = ""
 
     @property
     def is_clean(self) -> bool:
         """Whether the merge would go through."""
-        return not self.conflicts and not self.schema_conflicts
+        return not (self.conflicts or self.schema_conflicts or self.refusal)
 
 
 class Comparing(ABC):
@@ -186,9 +188,8 @@ class Comparing(ABC):
         changes = {name: Summary.of(found) for name, found in looked.changes.items()}
         clashes = dict(looked.merged.clashes)
         clashes.update((one.table, one.reason) for one in looked.schema_conflicts)
-        return MergePreview(
-            conflicts, changes, clashes, looked.fast_forward, tuple(looked.schema_changes)
-        )
+        made = tuple(looked.schema_changes)
+        return MergePreview(conflicts, changes, clashes, looked.fast_forward, made, looked.refusal)
 
     # --- merge requests ----------------------------------------------------------------------
 

@@ -25,15 +25,16 @@ from livingdb.database.evaluators import Evaluators
 from livingdb.database.labels import add_label, drop_label, labels
 from livingdb.database.pictures import graph_picture, notebook_html
 from livingdb.database.run import Run
-from livingdb.database.snapshot import Snapshot
+from livingdb.database.snapshot import Snapshot, check_limit
 from livingdb.database.spark_work import SparkWork
 from livingdb.database.sync import Sync, drop_branch, every_sync, find_sync
 from livingdb.database.tracing import Tracing
 from livingdb.database.tuning import Tuning
+from livingdb.derivation.trusted_functions import check_patterns
 from livingdb.errors import Forbidden, InvalidData, NotFound, RuleViolation
 from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.graph import Graph, now
-from livingdb.graph.names import check_tag, is_hidden
+from livingdb.graph.names import check_free, check_tag, is_hidden
 from livingdb.graph.refs import ResolvedRef
 from livingdb.graph.retention import Retention
 
@@ -71,7 +72,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         engine: str | None = None,
     ):
         self._own_author = author
-        self.trust = tuple(trust)
+        self.trust = check_patterns(trust)
         self.engine = engine
         evaluators = Evaluators(self.trust)
         graph = open_graph(Collaborators(SparkWork(engine), evaluators, self._send_alerts))
@@ -171,9 +172,10 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
 
     def branches(self, limit: int | None = None, after: str = "") -> list[Branch]:
         """Every branch, by name; with a `limit`, so many of those that come `after` a name."""
-        names = (row.name for row in self._graph.branches.pages(str(after), limit))
+        most = check_limit(limit)
+        names = (row.name for row in self._graph.branches.pages(str(after), most))
         shown = (Branch(self, name) for name in names if not is_hidden(name))
-        return list(islice(shown, limit))
+        return list(islice(shown, most))
 
     def tags(self) -> dict[str, Snapshot]:
         """Every tag and its snapshot."""
@@ -207,6 +209,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         row = self._resolve(ref).snapshot
         self._require_name(Role.WRITER, name, f"make the tag {name!r}")
         with self._graph.catalog.write() as connection:
+            check_free(name, self._graph.catalog.alike_names.find(connection, name))
             self._graph.catalog.tags.add(connection, name, row.sequence, now())
             self._note_in(connection, "make tag", name)
         return Snapshot(self, row)
@@ -464,8 +467,9 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
     ) -> Any:
         """Look at every chunk, reference and index; a report with `.problems`.
 
-        `deep`: also compute anew what every active sync promises, and compare it with what its
-        target has; `.not_checked` names those for which that cannot be done.  `repair_from` is a
+        `deep`: also look at every row that may break a rule of its table, and compute anew what
+        every active sync promises, and compare it with what its target has; `.not_checked` names
+        those for which that cannot be done.  `repair_from` is a
         second copy of the database: what it has of what is damaged here is mended, as `.mended`
         says; `.problems` are what is left.
         """

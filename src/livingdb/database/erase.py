@@ -71,6 +71,8 @@ def erase(
         raise InvalidData("reason: say why the rows are erased; it is written down")
     if aggregates not in _AGGREGATES:
         raise InvalidData(f"aggregates {aggregates!r}: choose 'keep' or 'recompute'")
+    if isinstance(texts, str):
+        raise InvalidData(f"texts={texts!r}: a list of words, as [{texts!r}]")
     found = _Erasing(database, table, keys, reason, aggregates, tuple(texts), branch)
     return found.run(dry_run)
 

@@ -293,6 +293,7 @@ class MergeRequest:
             found.append(f"{missing} more approval{'s are' if missing > 1 else ' is'} needed")
         seen = self.preview()
         found += [f"{table}: rows are in conflict" for table in sorted(seen.conflicts)]
+        found += [seen.refusal] if seen.refusal else []
         if not found or not seen.conflicts:
             try:
                 failed = [c for c in self.checks() if not c.holds and c.action != "warn"]

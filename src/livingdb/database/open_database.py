@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from livingdb.catalog.connect import embedded_folder, locate
 from livingdb.database.database import Database
+from livingdb.derivation.trusted_functions import check_patterns
 from livingdb.engines.engine_names import check_engine
 from livingdb.errors import AlreadyExists, StorageFailure
 from livingdb.files.read_only import Refusal, room_refusal
@@ -32,6 +33,7 @@ def create(
 ) -> Database:
     """A new database with the branch "main"; `AlreadyExists` if there is one."""
     check_engine(engine)
+    trust = check_patterns(trust)
     who = author or default_author()
     place = locate(url, create=True)
     try:

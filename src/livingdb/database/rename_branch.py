@@ -22,15 +22,13 @@ from livingdb.derivation.view import KIND
 from livingdb.errors import (
     AlreadyExists,
     InvalidData,
-    InvalidName,
     NotFound,
     RuleViolation,
     TransactionConflict,
 )
 from livingdb.graph.graph import Graph
-from livingdb.graph.names import check_branch, is_hidden
+from livingdb.graph.names import check_branch, check_free, is_hidden
 from livingdb.guard.rename_references import rename_references
-from livingdb.tables.letter_case import find_alike
 
 __all__ = ["rename_branch"]
 
@@ -70,17 +68,8 @@ def _refuse_derived(graph: Graph, branch: BranchRow) -> None:
 
 
 def _check_free(graph: Graph, branch: BranchRow, new: str) -> None:
-    for what, names in (
-        ("branch", [row.name for row in graph.branches.all() if row.id != branch.id]),
-        ("tag", [row.name for row in graph.catalog.tags.all()]),
-    ):
-        for other in find_alike(new, names):
-            if other == new:
-                raise AlreadyExists(f"there is a {what} {new!r} already; choose another name")
-            raise InvalidName(
-                f"there is a {what} {other!r}, from which {new!r} differs in case only; choose "
-                "another name"
-            )
+    branches = [("branch", row.name) for row in graph.branches.all() if row.id != branch.id]
+    check_free(new, [*branches, *(("tag", row.name) for row in graph.catalog.tags.all())])
     if branch.name == new:
         raise AlreadyExists(f"{new!r} is what the branch is called already")
 

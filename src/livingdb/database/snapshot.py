@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from livingdb.access.roles import Role
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.database.pictures import notebook_html
 from livingdb.database.table import Table
-from livingdb.errors import NotFound
+from livingdb.errors import InvalidData, NotFound
 from livingdb.graph import ancestry as history
 from livingdb.graph.edge_ends import source_names
 from livingdb.graph.graph import missing_table_error
@@ -32,7 +32,15 @@ if TYPE_CHECKING:
     from livingdb.sql.query_plan import QueryPlan
     from livingdb.sql.result import Result
 
-__all__ = ["Snapshot"]
+__all__ = ["Snapshot", "check_limit"]
+
+
+def check_limit(limit: object) -> int | None:
+    """How many are asked for at most; `InvalidData` if that is no number."""
+    is_number = isinstance(limit, int) and not isinstance(limit, bool) and limit >= 0
+    if limit is not None and not is_number:
+        raise InvalidData(f"limit {limit!r}: a whole number that is not negative, or None for all")
+    return cast("int | None", limit)
 
 
 class Snapshot:
@@ -100,7 +108,7 @@ class Snapshot:
     def log(self, limit: int | None = None) -> list[Snapshot]:
         """This snapshot and its ancestors, newest first."""
         rows = history.log(self._graph.snapshots, self._row)
-        return [Snapshot(self.database, row) for row in islice(rows, limit)]
+        return [Snapshot(self.database, row) for row in islice(rows, check_limit(limit))]
 
     def artifact(self) -> bytes | dict[str, bytes]:
         """What a model's function made: bytes, or its files by path."""

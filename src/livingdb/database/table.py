@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -31,6 +31,16 @@ def condition_engine(engine: str | None) -> str | None:
     Rows come in key order, so that Spark has only those which no other engine answers.
     """
     return engine if engine == "embedded" else None
+
+
+_Every = TypeVar("_Every", Sequence[str], None)
+
+
+def _check_columns(columns: Sequence[str] | None, every: _Every) -> Sequence[str] | _Every:
+    """The columns asked for, or every one; `InvalidData` for a text, which is a list of letters."""
+    if isinstance(columns, str):
+        raise InvalidData(f"columns={columns!r}: a list of names, as [{columns!r}]")
+    return every if columns is None else columns
 
 
 class TableReader:
@@ -70,8 +80,8 @@ class TableReader:
     def to_arrow(self, columns: Sequence[str] | None = None, where: str | None = None) -> pa.Table:
         """The rows in key order; `where` is a condition in SQL."""
         if where is None:
-            return self.rows.to_arrow(columns)
-        names = self.schema.names if columns is None else columns
+            return self.rows.to_arrow(_check_columns(columns, None))
+        names = _check_columns(columns, self.schema.names)
         from livingdb.sql.select_where import select_where
 
         found: pa.Table = select_where(self.rows, where, names, self._engine)
@@ -102,7 +112,7 @@ class TableReader:
         """Write the rows in key order into a file, in place of one that is there; its bytes."""
         from livingdb.database.table_files import write_rows
 
-        chosen = self.schema.names if columns is None else list(columns)
+        chosen = list(_check_columns(columns, self.schema.names))
         schema = pa.schema([self.rows.schema.column(name).field for name in chosen])
         target = Path(os.fspath(path)).absolute()
         return write_rows(target, "parquet", schema, self.batches(chosen, where))
@@ -112,7 +122,7 @@ class TableReader:
     ) -> Iterator[pa.RecordBatch]:
         """The rows in key order, a bounded number at a time."""
         if where is None:
-            return self.rows.batches(columns)
+            return self.rows.batches(_check_columns(columns, None))
         return iter(self.to_arrow(columns, where).to_batches())
 
     def get(self, key: object = None, /, **values: object) -> dict[str, Any] | None:

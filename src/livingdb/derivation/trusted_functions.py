@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 from livingdb.errors import InvalidData, NotFound, Untrusted
 
-__all__ = ["check_name", "is_trusted", "load_function"]
+__all__ = ["check_name", "check_patterns", "is_trusted", "load_function"]
 
 
 def check_name(name: object) -> str:
@@ -21,6 +21,17 @@ def check_name(name: object) -> str:
     if not isinstance(name, str) or not colon or not all(part.isidentifier() for part in parts):
         raise InvalidData(f"{name!r} names no function; write 'package.module:function'")
     return name
+
+
+def check_patterns(trust: object) -> tuple[str, ...]:
+    """What a process trusts; `InvalidData` for a text, each letter of which would be a pattern."""
+    if isinstance(trust, str) or not isinstance(trust, Iterable):
+        raise InvalidData(f"trust={trust!r}: a list of patterns, as ['shop.*']")
+    found = tuple(trust)
+    for pattern in found:
+        if not isinstance(pattern, str) or not pattern:
+            raise InvalidData(f"trust: a pattern is a text, as 'shop.*', and not {pattern!r}")
+    return found
 
 
 def is_trusted(name: str, trust: Sequence[str]) -> bool:

@@ -17,13 +17,23 @@ from types import MappingProxyType
 
 from livingdb.errors import InvalidData
 from livingdb.evolution.definition_edits import check_choice
+from livingdb.evolution.schema_change import SchemaChange
 from livingdb.tables.schema import Column
 
-__all__ = ["LATER_POLICY", "POLICIES", "check_policy", "require_policy"]
+__all__ = [
+    "LATER_POLICY",
+    "NO_POLICY",
+    "POLICIES",
+    "check_policy",
+    "require_policy",
+    "take_policy",
+]
 
 POLICIES = ("reject", "clamp", "null", "truncate", "quarantine")
 LATER_POLICY: Mapping[str, str] = MappingProxyType({"policy": "reject"})
 """What changes have that had no policy in earlier records."""
+NO_POLICY: Mapping[str, None] = MappingProxyType({"policy": None})
+"""What records have of constraints, where `on_violation` says it."""
 
 
 def require_policy(policy: str | None) -> None:
@@ -44,3 +54,14 @@ def check_policy(
     for column in columns:
         if policy == "null" and not column.nullable:
             raise InvalidData(f"the column {column.name!r} is NOT NULL: choose another policy")
+
+
+def take_policy(change: SchemaChange, policy: str | None, on_violation: str | None) -> None:
+    """`policy` of a constraint is kept as what it means; `InvalidData` if both are given."""
+    if policy is None:
+        return
+    check_choice("policy", policy, ("reject", "quarantine"))
+    if on_violation != "reject":
+        raise InvalidData("policy and on_violation say the same: give one of them")
+    object.__setattr__(change, "on_violation", policy)
+    object.__setattr__(change, "policy", None)

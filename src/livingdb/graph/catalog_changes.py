@@ -18,6 +18,7 @@ from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.ids import BranchId, SyncId, new_id
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
+from livingdb.graph.names import check_free, is_hidden
 
 __all__ = [
     "At",
@@ -77,6 +78,8 @@ class NewBranch:
         self, catalog: Catalog, connection: Connection, made: Sequence[SnapshotRow], moment: int
     ) -> None:
         head = _snapshot(self.at, made).sequence
+        if not is_hidden(self.name):
+            check_free(self.name, catalog.alike_names.find(connection, self.name))
         catalog.branches.add(
             connection,
             self.name,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
-from livingdb.errors import InvalidName
+from livingdb.errors import AlreadyExists, InvalidName
+from livingdb.tables.letter_case import are_alike
 from livingdb.tables.visible_names import check_visible
 
-__all__ = ["check_branch", "check_index", "check_table", "check_tag", "is_hidden"]
+__all__ = ["check_branch", "check_free", "check_index", "check_table", "check_tag", "is_hidden"]
 
 LENGTH_LIMIT = 200
 _FORBIDDEN = re.compile(r"[\s~^:@?*\[\]\\'\"`;]")
@@ -17,7 +19,7 @@ _RESERVED_TABLES = ("livingdb", "information_schema")
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a branch is one that no user made: a hidden branch between two schemas."""
+    """Whether no user made it: a hidden branch between two schemas, a hidden table of a view."""
     return name.startswith("~")
 
 
@@ -34,6 +36,8 @@ def check_tag(name: object) -> str:
 def check_table(name: object) -> str:
     """The name, if a table may have it: any text without control characters or quotes."""
     text = _check_text("table", name)
+    if is_hidden(text):
+        raise InvalidName(f"table {text!r}: names that begin with '~' are those of hidden tables")
     if any(character in text for character in "`\"'\\/;"):
         raise InvalidName(f"table {text!r}: quotes, slashes and semicolons are not allowed")
     if text.lower() in _RESERVED_TABLES:
@@ -41,6 +45,21 @@ def check_table(name: object) -> str:
     if text != text.strip():
         raise InvalidName(f"table {text!r}: no blanks at either end")
     return text
+
+
+def check_free(name: str, taken: Iterable[tuple[str, str]]) -> None:
+    """No branch or tag has the name; SQL does not tell it from one that differs in case only.
+
+    `taken` are the kinds and the names of those there are.
+    """
+    for what, other in taken:
+        if other == name:
+            raise AlreadyExists(f"there is a {what} {name!r} already; choose another name")
+        if are_alike(name, other):
+            raise InvalidName(
+                f"there is a {what} {other!r}, from which {name!r} differs in case only; choose "
+                "another name"
+            )
 
 
 def check_index(name: object) -> str:

@@ -7,7 +7,7 @@ read and is what its id says.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +22,11 @@ from livingdb.chunks.address import Address, short
 from livingdb.chunks.chunk import RECORD, Chunk
 from livingdb.chunks.pack import Pack
 from livingdb.chunks.types import parse_descriptor
-from livingdb.errors import Corruption, LivingDBError
+from livingdb.errors import Corruption, LivingDBError, MaskKeyMissing, Unsupported, Untrusted
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.snapshot import SnapshotRecord
 from livingdb.graph.unique_constraints import check_unique_rows
+from livingdb.guard.sync_failure import TRANSIENT_ERRORS
 from livingdb.maintenance.projections import projection_problems
 from livingdb.maintenance.reach import Trees, recipe_chunks, recipe_inputs
 from livingdb.maintenance.repair_rows import Mended, all_rows_on
@@ -35,7 +36,10 @@ from livingdb.tables.recipe import Change, Definition, Rows, load_recipe
 if TYPE_CHECKING:
     from livingdb.maintenance.check_syncs import NotChecked
 
-__all__ = ["Check", "Problem", "Report", "check", "read_columns"]
+__all__ = ["NOT_HERE", "Check", "Problem", "Report", "check", "read_columns"]
+
+NOT_HERE = (*TRANSIENT_ERRORS, MaskKeyMissing, Unsupported, Untrusted)
+"""Errors that say nothing about what is stored: another process may be able to compute it."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,8 @@ def check(
     progress: Callable[[int, int, str], object] | None = None,
     repair_from: Graph | None = None,
 ) -> Report:
-    """Look at everything; `deep`: also compute anew what indexes have and active syncs promise.
+    """Look at everything; `deep`: also at every row that may break a rule of its table, and
+    compute anew what indexes have and active syncs promise.
 
     `repair_from` is a second copy of the database: what it has of what is damaged is mended first.
     All of the catalog is looked at as it is at one moment, whoever writes meanwhile.
@@ -122,10 +127,13 @@ def check(
         report = work.run()
     report.mended = mended
     if deep:
-        with work.collect_problems("indexes"):
-            work.check_indexes(graph)
+        from livingdb.maintenance.check_constraints import check_constraints
         from livingdb.maintenance.check_syncs import check_syncs
 
+        with work.collect_problems("indexes"):
+            work.check_indexes(graph)
+        with work.collect_problems("constraints"):
+            check_constraints(graph, work.collect_problems)
         with work.collect_problems("syncs"):
             found = check_syncs(graph, engine, trust, progress)
             report.problems += found.broken
@@ -472,7 +480,7 @@ class Check:
             head = self.graph.snapshots.at(branch.head)
             for name, address in self.graph.tables(head).items():
                 where = f"branch {branch.name}, table {name}"
-                with self.collect_problems(where):
+                with self.collect_problems(where), suppress(*NOT_HERE):
                     version = versions.require(address)
                     if address in seen or not versions.definition(version).schema.uniques:
                         continue

@@ -23,13 +23,7 @@ from livingdb.commit.sync_lens import lens_of
 from livingdb.derivation.hidden_tables import ASIDE, WHOLE, whole_tables
 from livingdb.derivation.source_positions import refresh_inputs, source_positions
 from livingdb.derivation.view import KIND, View
-from livingdb.errors import (
-    LivingDBError,
-    MaskKeyMissing,
-    TransactionConflict,
-    Unsupported,
-    Untrusted,
-)
+from livingdb.errors import LivingDBError, TransactionConflict
 from livingdb.evolution.lenses.lens_agreement import (
     all_rows,
     disagreements,
@@ -39,8 +33,7 @@ from livingdb.evolution.lenses.lens_agreement import (
 from livingdb.evolution.schema_change import SchemaChange, unlock_changes
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
-from livingdb.guard.sync_failure import TRANSIENT_ERRORS
-from livingdb.maintenance.check import Problem
+from livingdb.maintenance.check import NOT_HERE, Problem
 from livingdb.tables.index import Version
 from livingdb.tables.row_difference import RowDifference, compare_rows, with_held_values
 from livingdb.trees.keys import member
@@ -53,8 +46,6 @@ __all__ = ["BrokenPromise", "NotChecked", "SyncReport", "check_syncs"]
 Progress = Callable[[int, int, str], object]
 _ATTEMPTS = 16
 _FUNCTIONS = ("spark", "model")
-_NOT_HERE = (*TRANSIENT_ERRORS, MaskKeyMissing, Unsupported, Untrusted)
-"""Errors that say nothing about a sync: another process may be able to compute it."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +174,7 @@ class _ChainCheck:
                 self._check_lenses()
         except _NotChecked as reason:
             self._report.not_checked.append(NotChecked(self._name, str(reason)))
-        except _NOT_HERE as error:
+        except NOT_HERE as error:
             why = f"what it promises cannot be computed here: {error}"
             self._report.not_checked.append(NotChecked(self._name, why))
         except LivingDBError as error:

@@ -131,6 +131,7 @@ def _parse(text: str, statement: bool = False) -> list[exp.Expr | None]:
         raise InvalidData(f"the statement cannot be read: {_excerpt(text)}") from None
     for tree in trees:
         _check_patterns(tree)
+        _check_clauses(tree)
     return trees
 
 
@@ -140,6 +141,25 @@ def _check_patterns(tree: exp.Expr | None) -> None:
         if isinstance(node.this, exp.Tuple) and not node.this.expressions:
             raise InvalidData(
                 f"{node.key.upper()} () needs at least one pattern in its parentheses"
+            )
+
+
+def _check_clauses(tree: exp.Expr | None) -> None:
+    """`Unsupported` for clauses that can be read, but that no engine here does anything with."""
+    for node in tree.find_all(exp.Lock, exp.LimitOptions) if tree is not None else ():
+        if isinstance(node, exp.Lock):
+            what = "UPDATE" if node.args.get("update") else "SHARE"
+            raise Unsupported(
+                f"FOR {what} is not possible: rows are not locked; of two transactions that change "
+                "the same rows the one that commits later is told, with "
+                "isolation='serializable' also for what it read"
+            )
+        if node.args.get("with_ties"):
+            raise Unsupported("WITH TIES is not possible; rank() OVER (ORDER BY …) <= n chooses")
+        if node.args.get("percent"):
+            raise Unsupported(
+                "a LIMIT or FETCH in PERCENT is not possible; percent_rank() OVER (ORDER BY …) "
+                "<= share chooses"
             )
 
 

@@ -162,7 +162,7 @@ def check_columns(tree: exp.Expr, tables: Iterable[Sequence[str]]) -> None:
 
 def _not_found_message(message: str, name: str, known: Sequence[str]) -> str:
     if not known:
-        return f"{message}; there are no tables"
+        return message if message.endswith("none") else f"{message}; there are no tables"
     message = message.rstrip(".")
     if message.endswith("?"):  # it says what was meant
         return message

@@ -10,7 +10,7 @@ import pytest
 import livingdb
 from livingdb.commit.merge import MergeOptions, merge, preview
 from livingdb.errors import InvalidData, MergeConflict, NotFound, RuleViolation
-from livingdb.evolution import AddColumn
+from livingdb.evolution import AddColumn, AddConstraint
 from livingdb.graph.graph import Graph
 
 
@@ -118,3 +118,31 @@ def test_wrong_options_and_names_are_refused(db: livingdb.Database) -> None:
         MergeOptions("whoever")
     with pytest.raises(NotFound):
         preview(db._pipeline, "nobody", "main", MergeOptions())
+
+
+def test_rows_that_only_together_break_a_rule(db: livingdb.Database) -> None:
+    """Neither side is in the way of the other, and the merge would be refused: it says so."""
+    main = db.branch("main")
+    main.create_table("u", {"id": "bigint", "t": "bigint"}, key="id", foreign_keys={"t": "same"})
+    main.evolve(AddConstraint("t", "small", "a + b < 1000"))
+    dev = main.clone("next")
+    dev.update("t", {"id": [5], "a": [600]})
+    dev.insert("u", {"id": [1], "t": [7]})
+    main.update("t", {"id": [5], "b": [600]})
+    for granularity, refusal in (("row", ""), ("cell", "the key 5 breaks the check 'small'")):
+        seen = db.preview_merge("next", "main", granularity=granularity)
+        assert not seen.is_clean
+        assert refusal in seen.refusal
+        assert bool(seen.refusal) == bool(refusal), "conflicts come first"
+    main.update("t", {"id": [5], "b": [5]})
+    main.delete("same", [7])
+    seen = db.preview_merge("next", "main", on_conflict="theirs")
+    assert (seen.conflicts, seen.is_clean) == ({}, False)
+    with pytest.raises(InvalidData) as caught:
+        db.merge("next", "main", on_conflict="theirs")
+    assert seen.refusal == str(caught.value)
+    request = db.request_merge("next", "main", title="rows")
+    dev.update("t", {"id": [5], "a": [5]})
+    assert seen.refusal in request.problems()
+    main.insert("same", {"id": [7]})
+    assert db.preview_merge("next", "main", on_conflict="theirs").is_clean

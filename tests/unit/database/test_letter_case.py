@@ -233,3 +233,56 @@ def test_what_was_there_before_goes_on_and_is_mended(legacy: livingdb.Branch) ->
     legacy.sql("DELETE FROM t WHERE a = 1")
     assert legacy.table("t").to_arrow().column("b").to_pylist() == [1, 6]
     assert db.check().problems == []
+
+
+NEW_NAMES = {
+    "clone": lambda db, main, name: main.clone(name),
+    "clone of a snapshot": lambda db, main, name: main.head.clone(name),
+    "replica": lambda db, main, name: main.clone(name, sync="forward"),
+    "tag": lambda db, main, name: db.tag(name, "main"),
+    "view": lambda db, main, name: main.derive(name, "SELECT id FROM orders", when="immediate"),
+    "keep": lambda db, main, name: main.evolve(ev.DropColumn("orders", "n"), keep=name),
+    "to": lambda db, main, name: main.evolve(ev.DropColumn("orders", "n"), to=name, sync="forward"),
+    "sql": lambda db, main, name: main.sql(f"CREATE BRANCH `{name}`"),
+    "rename": lambda db, main, name: db.rename_branch("other", name),
+}
+
+
+@pytest.mark.parametrize("way", NEW_NAMES)
+@pytest.mark.parametrize(("there", "name"), [("dev", "DEV"), ("v1", "V1"), ("straße", "STRASSE")])
+def test_branches_and_tags(
+    db: livingdb.Database, main: livingdb.Branch, way: str, there: str, name: str
+) -> None:
+    """SQL does not tell `dev.orders` from `DEV.orders`."""
+    main.clone("other")
+    main.clone("straße")
+    main.clone("dev")
+    db.tag("v1", "main")
+    before = main.head.id, db.branches(), list(db.tags())
+    with pytest.raises(livingdb.InvalidName, match=f"'{there}', from which '{name}' differs"):
+        NEW_NAMES[way](db, main, name)
+    assert (main.head.id, db.branches(), list(db.tags())) == before
+    with pytest.raises(livingdb.AlreadyExists):
+        NEW_NAMES[way](db, main, there)
+
+
+def test_names_that_somebody_else_made_meanwhile(tmp_path: Path) -> None:
+    """What is remembered of names is held against the catalog: made, dropped and renamed ones."""
+    with (
+        livingdb.create(tmp_path / "shop.ldb") as db,
+        livingdb.open(tmp_path / "shop.ldb") as other,
+    ):
+        db.branch("main").clone("first")
+        other.branch("main").clone("Straße")
+        for name in ("FIRST", "STRASSE"):
+            with pytest.raises(livingdb.InvalidName, match="differs in case only"):
+                db.branch("main").clone(name)
+        other.drop_branch("first")
+        db.branch("main").clone("FIRST")
+        other.rename_branch("FIRST", "second")
+        with pytest.raises(livingdb.InvalidName, match="'second'"):
+            db.tag("Second", "main")
+        db.branch("main").clone("First")
+        other.tag("Third", "main")
+        with pytest.raises(livingdb.InvalidName, match="tag 'Third'"):
+            db.branch("main").clone("third")

@@ -252,3 +252,18 @@ def test_a_long_sum_is_nested_too_deeply() -> None:
     request = Request(query, {"t": Source(pa.table({"id": pa.array([1], pa.int32())}))})  # type: ignore[arg-type]
     with pytest.raises(Unsupported, match="nested too deeply for the embedded engine"):
         EmbeddedEngine().rows(request)
+
+
+def test_sort_by_and_cluster_by_order_the_one_part_there_is(tmp_path: Path) -> None:
+    """They are of Spark; where this engine is asked for, they are not left out."""
+    with livingdb.create(tmp_path / "db", engine="embedded") as db:
+        main = db.branch("main")
+        main.create_table("t", {"id": "int", "v": "string"}, "id")
+        main.insert("t", {"id": [1, 2, 3], "v": ["b", "a", None]})
+        for clause, ids in (
+            ("SORT BY id DESC", [3, 2, 1]),
+            ("CLUSTER BY v", [3, 2, 1]),
+            ("DISTRIBUTE BY v SORT BY v DESC LIMIT 2", [1, 2]),
+        ):
+            found = main.sql(f"SELECT id FROM t {clause}").to_arrow()
+            assert found.column("id").to_pylist() == ids, clause

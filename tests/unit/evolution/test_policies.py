@@ -14,10 +14,12 @@ from livingdb.errors import DuplicateKey, InvalidData, MergeConflict, Unsupporte
 from livingdb.evolution import (
     AddColumn,
     AddConstraint,
+    AddUnique,
     ConcatColumns,
     CreateTable,
     Decompose,
     DropConstraint,
+    DropUnique,
     Normalize,
     RenameColumn,
     RetypeColumn,
@@ -172,6 +174,36 @@ def test_one_word_for_constraints_too(main: livingdb.Branch) -> None:
     assert failures == ("table 't': the row with the key 2 breaks the check 'low' (x < 7.5)",)
     main.evolve(given)
     assert set(column(main, "x")) == {1, 3}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (AddUnique, {"table": "t", "columns": "x"}),
+        (DropUnique, {"table": "t", "columns": "x"}),
+        (DropConstraint, {"table": "t", "name": "low"}),
+    ],
+)
+def test_one_word_for_all_constraints(change: type[SchemaChange], words: dict[str, str]) -> None:
+    given = change(**words, policy="quarantine")
+    assert given == change(**words, on_violation="quarantine")
+    assert "policy" not in given.to_json()
+    assert SchemaChange.from_json(given.to_json()) == given
+    with pytest.raises(InvalidData, match="give one of them"):
+        change(**words, on_violation="quarantine", policy="reject")
+    with pytest.raises(InvalidData, match="choose one of"):
+        change(**words, policy="clamp")
+
+
+def test_rows_that_are_not_unique_by_policy(main: livingdb.Branch) -> None:
+    main.upsert("t", [{"id": 7, "n": 1}, {"id": 8, "n": 1}])
+    with pytest.raises(InvalidData):
+        main.evolve(AddUnique("t", "n", policy="reject"))
+    main.evolve(AddUnique("t", "n", policy="quarantine"), keep="old", sync="both")
+    shown = [n for n in column(main, "n").values() if n is not None]
+    assert len(shown) == len(set(shown))
+    assert main.table("t").get(8) is None
+    assert main.database.branch("old").table("t").get(8)["n"] == 1
 
 
 def test_a_condition_that_fails_is_not_satisfied(main: livingdb.Branch) -> None:

@@ -79,7 +79,8 @@ def test_good_names_of_tables(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", " a", "a ", "a`b", 'a"b', "it's", "a\\b", "a/b", "a;b", "a\nb", "a\x00", "x" * 201]
+    "name",
+    ["", " a", "a ", "a`b", 'a"b', "it's", "a\\b", "a/b", "a;b", "a\nb", "a\x00", "x" * 201, "~a"],
 )
 def test_bad_names_of_tables(name: str) -> None:
     with pytest.raises(InvalidName):
@@ -139,3 +140,18 @@ def test_taken_names(tmp_path: Path) -> None:
             with pytest.raises(AlreadyExists):
                 call()
         assert db.at("v1") == main.head
+
+
+def test_no_table_of_a_user_is_hidden(tmp_path: Path) -> None:
+    """It would be in no list, and no clone would have it."""
+    with livingdb.create(tmp_path / "db", engine="embedded") as db:
+        main = db.branch("main")
+        main.create_table("t", {"id": "int"}, key="id")
+        for make in (
+            lambda: main.create_table("~t", {"id": "int"}, key="id"),
+            lambda: main.sql("CREATE TABLE `~t` (id INT PRIMARY KEY)"),
+            lambda: main.evolve(RenameTable("t", "~t")),
+        ):
+            with pytest.raises(InvalidName, match="hidden"):
+                make()
+        assert main.tables() == ["t"]

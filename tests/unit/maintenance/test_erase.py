@@ -255,6 +255,30 @@ def test_words_leave_messages_and_alerts(database: Database) -> None:
     assert database.check().problems == []
 
 
+def test_words_leave_what_is_told_and_no_names(database: Database) -> None:
+    """Kinds, addresses, names of tables and branches are how records are read."""
+    main = database.branch("main")
+    main.upsert("twin", [{"id": 1, "n": 5}], message="an open letter to main")
+    main.evolve(RenameColumn("twin", "n", "m"), keep="old", sync="both")
+    before = {s.id: (s.edge.kind, s.edge.operation, s.tables()) for s in database.snapshots()}
+    words = ["transaction", "open", "main", "id", "rows", "sync", "a", "e", "0", "1"]
+    database.erase("people", [KEY], reason="she asked", texts=words)
+    after = {s.id: (s.edge.kind, s.edge.operation, s.tables()) for s in database.snapshots()}
+    assert after.items() >= before.items()
+    (told,) = {s.message for s in main.log() if "l[erased]tt" in s.message}
+    assert told == "[erased]n [erased] l[erased]tt[erased]r to [erased]"
+    main.upsert("twin", [{"id": 2, "m": 6}])
+    assert database.branch("old").table("twin").get(2)["n"] == 6
+    assert database.check(deep=True).problems == []
+
+
+def test_words_are_a_list(database: Database) -> None:
+    before = database.branch("main").head.id
+    with pytest.raises(InvalidData, match=r"texts='Kari': a list of words"):
+        database.erase("people", [KEY], reason="she asked", texts="Kari")
+    assert database.branch("main").head.id == before
+
+
 def test_what_is_wrong_is_told(database: Database) -> None:
     with pytest.raises(InvalidData, match="reason"):
         database.erase("people", [KEY], reason=" ")

@@ -10,7 +10,7 @@ from tests.unit.maintenance.canary import places_of
 
 import livingdb
 from livingdb import Database, Layout, Retention
-from livingdb.evolution import Decompose, MaskColumn, Normalize, RenameColumn
+from livingdb.evolution import AddColumn, Decompose, MaskColumn, Normalize, RenameColumn
 
 CANARY = "zebra-canary"
 KEY = 42
@@ -244,3 +244,57 @@ def test_rows_of_two_tables_that_refer_to_each_other_go_together(db: Database) -
     db.erase("people", [KEY], reason="asked", branch="whole")
     assert {n: main.table(n).get(KEY) for n in main.tables()} == {"names": None, "cities": None}
     assert main.head.parents == (before.id,)
+
+
+@pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
+@pytest.mark.parametrize("way", ["upsert", "sql", "schema"])
+def test_an_upsert_of_a_row_that_is_erased_meanwhile(
+    db: Database, isolation: str, way: str
+) -> None:
+    """It would bring the row back, and says so; who tries again knows that the row is new."""
+    main = db.branch("main")
+    row = {"id": KEY, "name": "back", "city": "Oslo"}
+    merge = (
+        "MERGE INTO people USING (SELECT 42 AS id) new ON people.id = new.id "
+        "WHEN MATCHED THEN UPDATE SET name = 'back'"
+    )
+    with (
+        pytest.raises(livingdb.TransactionConflict, match="erased meanwhile"),
+        main.transaction(isolation=isolation) as tx,
+    ):
+        if way == "sql":
+            tx.sql(merge)
+        else:
+            tx.upsert("people", [row])
+        db.erase("people", [KEY], reason="asked")
+        if way == "schema":
+            main.evolve(AddColumn("people", "note", "string"))
+    assert main.table("people").get(KEY) is None
+    with main.transaction(isolation=isolation) as tx:
+        tx.upsert("people", [row])
+    assert main.table("people").get(KEY) is not None
+
+
+def test_new_rows_in_a_transaction_beside_an_erasure(db: Database) -> None:
+    """Rows that were not there when it began, and rows that are still there, were not erased."""
+    main = db.branch("main")
+    with main.transaction() as tx:
+        tx.insert("people", [{"id": 200, "name": "new", "city": "Oslo"}])
+        db.erase("people", [KEY], reason="asked")
+    with main.transaction() as tx:
+        tx.upsert("people", [{"id": 1, "name": "other", "city": "Oslo"}])
+        db.erase("people", [KEY + 1], reason="asked")
+    assert main.table("people").get(200)["name"] == "new"
+    assert main.table("people").get(1)["name"] == "other"
+
+
+def test_reads_of_rows_that_are_erased_meanwhile(db: Database) -> None:
+    """History says that nobody read them, so that a serializable transaction has to begin anew."""
+    main = db.branch("main")
+    with (
+        pytest.raises(livingdb.TransactionConflict, match="erased meanwhile, and this serializ"),
+        main.transaction(isolation="serializable") as tx,
+    ):
+        name = tx.table("people").get(KEY)["name"]
+        tx.update("people", [{"id": 1, "name": name}])
+        db.erase("people", [KEY], reason="asked")

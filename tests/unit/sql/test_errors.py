@@ -107,3 +107,24 @@ def test_text_of_another_kind(main: BranchScope) -> None:
 def test_deep_nesting_is_refused_kindly(main: BranchScope) -> None:
     with pytest.raises(LivingDBError):
         main.sql("SELECT " + "(" * 5000 + "1" + ")" * 5000)
+
+
+@pytest.mark.parametrize(
+    ("clause", "words"),
+    [
+        ("FOR UPDATE", "FOR UPDATE is not possible"),
+        ("ORDER BY id FOR UPDATE SKIP LOCKED", "FOR UPDATE is not possible"),
+        ("FOR SHARE", "FOR SHARE is not possible"),
+        ("ORDER BY city FETCH FIRST 1 ROWS WITH TIES", "WITH TIES is not possible"),
+        ("FETCH FIRST 50 PERCENT ROWS ONLY", "PERCENT is not possible"),
+        ("LIMIT 10 PERCENT", "PERCENT is not possible"),
+    ],
+)
+@pytest.mark.parametrize(
+    "around", ["{}", "SELECT * FROM ({}) q", "WITH q AS ({}) SELECT * FROM q", "SELECT EXISTS ({})"]
+)
+def test_clauses_that_nobody_heeds(main: BranchScope, clause: str, words: str, around: str) -> None:
+    """What a statement says and is not done is refused by name."""
+    with pytest.raises(Unsupported, match=words):
+        main.sql(around.format(f"SELECT id FROM orders {clause}"))
+    assert main.sql("SELECT id FROM orders FETCH FIRST 1 ROWS ONLY").to_arrow().num_rows == 1

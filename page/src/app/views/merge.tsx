@@ -46,12 +46,13 @@ export function MergeForm({ source, into, preview, merge, words }: {
       <Shown of={found}>{(told) => {
         const names = Object.keys(told.conflicts);
         const isSettled = (table: string): boolean => (tables[table] ?? whole) !== "fail" || (settled[table] ?? []).length === told.conflicts[table].length;
-        const areSettled = names.every(isSettled) && !Object.keys(told.schema_conflicts).length;
+        const areSettled = names.every(isSettled) && !Object.keys(told.schema_conflicts).length && !told.refusal;
         return (
           <>
             <p class={told.is_clean || areSettled ? "fine" : "bad"} role="status">
               {told.is_clean ? (told.fast_forward ? `Nothing stands in the way: ${into} only moves on.` : "Nothing stands in the way.")
                 : areSettled ? "All conflicts are settled as you chose."
+                : told.refusal ? `The rows of both sides together would be refused: ${told.refusal}`
                 : `Both sides changed ${plural(names.reduce((sum, table) => sum + told.conflicts[table].length, 0), "row")}, each in its own way: choose what counts.`}
             </p>
             <SchemaChanges of={told.schema_changes} />

@@ -72,7 +72,7 @@ def merge(
             changes = {name: dict(counts) for name, counts in seen.changes.items()}
             told = _merge_record(None, target, changes, seen.conflicts, seen.schema_conflicts)
             told["schema"] = [change.title for change in seen.schema]
-            _tell(output, {**told, "fast_forward": seen.fast_forward})
+            _tell(output, {**told, "fast_forward": seen.fast_forward, "refusal": seen.refusal})
             if not seen.is_clean:
                 raise typer.Exit(DIFFERS)
             return
@@ -174,4 +174,7 @@ def _tell(output: Output, told: Mapping[str, Any]) -> None:
     output.write_list(("table", "column", "reason"), told["schema_conflicts"])
     output.write_list(("schema change",), [{"schema change": c} for c in told.get("schema", ())])
     count = len(conflicts) + len(told["schema_conflicts"])
-    output.say(f"{count:,} in conflict" if count else "nothing is in conflict")
+    if told.get("refusal"):
+        output.say(f"it would be refused: {told['refusal']}")
+    else:
+        output.say(f"{count:,} in conflict" if count else "nothing is in conflict")

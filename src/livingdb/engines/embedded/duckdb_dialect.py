@@ -213,6 +213,19 @@ def _like(node: exp.Like | exp.ILike) -> exp.Expr:
     return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
 
 
+def _select(node: exp.Select) -> exp.Expr:
+    """SORT BY and CLUSTER BY order the rows of each part of an answer, of which there is one."""
+    part = node.args.get("sort") or node.args.get("cluster")
+    if part is not None and node.args.get("order") is None:
+        keys = (each.copy() for each in part.expressions)
+        ordered = [
+            key if isinstance(key, exp.Ordered) else exp.Ordered(this=key, nulls_first=True)
+            for key in keys
+        ]
+        node.set("order", exp.Order(expressions=ordered))
+    return write_grouping_sets(node)
+
+
 def _trim(node: exp.Trim) -> exp.Expr:
     """Spark trims spaces, not every blank."""
     if node.expression is None:
@@ -279,7 +292,7 @@ _REWRITERS: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Literal: _number,
     exp.Quantile: lambda node: _call("spark_percentile", node.this, node.args["quantile"]),
     exp.Right: lambda node: _call("spark_right", node.this, node.expression),
-    exp.Select: write_grouping_sets,
+    exp.Select: _select,
     exp.StrToTime: _moment,
     exp.StrToUnix: _seconds,
     exp.Substring: _substring,

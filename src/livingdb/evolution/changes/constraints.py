@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from livingdb.evolution.definition_edits import (
 )
 from livingdb.evolution.lenses.constraint_lens import ConstraintLens, LinkLens, Rule
 from livingdb.evolution.lenses.lens import Lens
+from livingdb.evolution.policies import NO_POLICY, take_policy
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.graph.constraints import check_new_table
 from livingdb.sql.expressions import Expression
@@ -57,11 +57,11 @@ class AddConstraint(SchemaChange):
     repair: Repair | None = None
     policy: str | None = None
 
-    later_fields: ClassVar[Mapping[str, Any]] = MappingProxyType({"policy": None})
+    later_fields: ClassVar[Mapping[str, Any]] = NO_POLICY
 
     def __post_init__(self) -> None:
         _freeze_link(self, self.foreign_key)
-        _take_policy(self, self.policy, self.on_violation)
+        take_policy(self, self.policy, self.on_violation)
 
     def check_definition(self, tables: Schemas) -> None:
         if self.check is not None:
@@ -90,8 +90,8 @@ class AddConstraint(SchemaChange):
 class DropConstraint(SchemaChange):
     """A condition that rows no longer have to satisfy: a check by name, NOT NULL, a foreign key.
 
-    `on_violation` and `repair` are about rows of the new side that do not satisfy it, as seen
-    from the old side; see `AddConstraint`.
+    `on_violation`, also called `policy`, and `repair` are about rows of the new side that do not
+    satisfy it, as seen from the old side; see `AddConstraint`.
     """
 
     table: str
@@ -100,9 +100,13 @@ class DropConstraint(SchemaChange):
     foreign_key: Sequence[str] | str | None = None
     on_violation: str | None = "reject"
     repair: Repair | None = None
+    policy: str | None = None
+
+    later_fields: ClassVar[Mapping[str, Any]] = NO_POLICY
 
     def __post_init__(self) -> None:
         _freeze_link(self, self.foreign_key)
+        take_policy(self, self.policy, self.on_violation)
 
     def check_definition(self, tables: Schemas) -> None:
         _check_repairs(self.plan(tables))
@@ -125,17 +129,6 @@ class DropConstraint(SchemaChange):
 def _freeze_link(change: SchemaChange, given: Sequence[str] | str | None) -> None:
     if given is not None and not isinstance(given, str):
         object.__setattr__(change, "foreign_key", tuple(given))
-
-
-def _take_policy(change: SchemaChange, policy: str | None, on_violation: str | None) -> None:
-    """`policy` is kept as what it means; `InvalidData` if both are given."""
-    if policy is None:
-        return
-    check_choice("policy", policy, ("reject", "quarantine"))
-    if on_violation != "reject":
-        raise InvalidData("policy and on_violation say the same: give one of them")
-    object.__setattr__(change, "on_violation", policy)
-    object.__setattr__(change, "policy", None)
 
 
 def _check_one(**given: object) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from livingdb.errors import InvalidData, NotFound
 from livingdb.evolution.definition_edits import check_choice
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lenses.table_parts import names_of
 from livingdb.evolution.lenses.unique_lens import UniqueLens, UniqueQuarantineLens
+from livingdb.evolution.policies import NO_POLICY, take_policy
 from livingdb.evolution.schema_change import SchemaChange, Schemas, definition_of
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
@@ -27,14 +29,19 @@ class AddUnique(SchemaChange):
     on_violation   what happens to rows of the old side that have a value in common: "reject"
                    refuses them, "quarantine" shows the one with the smallest key on the new side
                    and keeps the others on the old side only
+    policy         another word for `on_violation`
     """
 
     table: str
     columns: str | Sequence[str]
     name: str | None = None
     on_violation: str | None = "reject"
+    policy: str | None = None
+
+    later_fields: ClassVar[Mapping[str, Any]] = NO_POLICY
 
     def __post_init__(self) -> None:
+        take_policy(self, self.policy, self.on_violation)
         object.__setattr__(self, "columns", names_of(self.columns, "columns"))
 
     def plan(self, tables: Schemas) -> Lens:
@@ -50,15 +57,19 @@ class DropUnique(SchemaChange):
     """A unique constraint, named by its columns or its name, that rows no longer have to keep.
 
     `on_violation` is about rows of the new side that have a value in common, as seen from the old
-    side; see `AddUnique`.
+    side; see `AddUnique`.  `policy` is another word for it.
     """
 
     table: str
     columns: str | Sequence[str] | None = None
     name: str | None = None
     on_violation: str | None = "reject"
+    policy: str | None = None
+
+    later_fields: ClassVar[Mapping[str, Any]] = NO_POLICY
 
     def __post_init__(self) -> None:
+        take_policy(self, self.policy, self.on_violation)
         if self.columns is not None:
             object.__setattr__(self, "columns", names_of(self.columns, "columns"))
 

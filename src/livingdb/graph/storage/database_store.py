@@ -89,6 +89,11 @@ class DatabaseStore:
         self._check_forgotten()
         raise damage
 
+    @property
+    def newest_erasure(self) -> int:
+        """The number of the last erasure that this process knows of; 0 if there was none."""
+        return self._erasures
+
     def read_redactions(self) -> bool:
         """Ask the catalog which records were redacted; whether that is news."""
         newest = self.catalog.erasures.newest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -275,12 +275,17 @@ class Search:
     def _source_versions(self, view: View, at: dict[BranchId, Address]) -> dict[str, SourceVersion]:
         """The tables that a view reads, in the schema that its query is written for.
 
-        A rename since then was followed by the query: old rows are seen through it.
+        A rename since then was followed by the query: old rows are seen through it.  What it uses
+        and what is gone since was not: a view that stopped there reads rows as they were.
         """
-        graph = self.graph
+        graph, bound = self.graph, view.bound
+        used = {} if bound is None else bound.uses()
         tables: dict[str, SourceVersion] = {}
         for name, source in view.tables.items():
-            lifted = None if source.snapshot else self._lifted_version(source, at[source.branch])
+            uses = used.get(name, frozenset[str]())
+            lifted = (
+                None if source.snapshot else self._lifted_version(source, at[source.branch], uses)
+            )
             if lifted is None:
                 one = replace(view, tables={name: source})
                 tables[name] = source_versions(graph, one, at)[name]
@@ -288,16 +293,26 @@ class Search:
                 tables[name] = SourceVersion(lifted)
         return tables
 
-    def _lifted_version(self, source: SourceTable, at: Address) -> Version | None:
-        """A table in the schema of its branch's head; None if that is the one it has."""
+    def _lifted_version(
+        self, source: SourceTable, at: Address, uses: Collection[str]
+    ) -> Version | None:
+        """A table in the schema of its branch's head; None if that is the one it has.
+
+        None, too, if a column is gone since that the view uses: `uses` are ids.
+        """
         graph = self.graph
         branch, row = graph.branches.by_id(source.branch), graph.snapshots.find(at)
         if branch is None or row is None or branch.head == row.sequence:
             return None
         head = graph.snapshots.at(branch.head)
         then, now = graph.find_version(row, source.table), graph.find_version(head, source.table)
-        if now is None or (then is not None and _names(graph, then) == _names(graph, now)):
+        if now is None:
             return None
+        if then is not None:
+            held, kept = _names(graph, then), _names(graph, now)
+            gone = dict(held).keys() - dict(kept).keys()
+            if held == kept or not gone.isdisjoint(uses):
+                return None
         try:
             return tables_in_schema_of(graph, row, head).get(source.table)
         except LivingDBError:

@@ -10,6 +10,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -22,6 +23,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
 from livingdb.derivation.view import KIND, View
+from livingdb.errors import StorageFailure
 from livingdb.graph.edge_ends import AT, find_sync, source_ids, source_names
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
@@ -56,8 +58,11 @@ def export(graph: Graph, path: str | Path, namespace: str | None, since: int) ->
                 file.write(json.dumps(event, ensure_ascii=False, allow_nan=False) + "\n")
                 count += 1
         os.replace(part, place)
+    except OSError as error:
+        raise StorageFailure(f"cannot write {place}: {error.strerror or error}") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
     return count
 
 

@@ -13,7 +13,7 @@ import livingdb
 from livingdb import condition as c
 from livingdb.condition import Condition
 from livingdb.errors import RuleViolation
-from livingdb.evolution import AddColumn
+from livingdb.evolution import AddColumn, DropColumn
 
 HERE = "tests.unit.guard.conditions.shop_checks"
 KINDS = ("view", "forward", "both", "model")
@@ -404,3 +404,45 @@ def test_approved(db: livingdb.Database, main: livingdb.Branch) -> None:
         db.propagate()
         assert db.sync("v").state == state
     assert db.branch("v").table("v").to_arrow().num_rows == 11
+
+
+@pytest.mark.parametrize("action", ["approve", "resume", "reattach"])
+def test_a_held_view_that_reads_what_is_gone(
+    db: livingdb.Database, main: livingdb.Branch, action: str
+) -> None:
+    """It says what can be done, and nobody has approved of anything."""
+    main.derive("v", QUERY, when="immediate", conditions=[c.max_changed(0, action="hold")])
+    main.insert("orders", [order(20)])
+    assert db.sync("v").state == "held"
+    main.evolve(DropColumn("orders", "amount"))
+    before = db.sync("v").trail
+    with pytest.raises(livingdb.InvalidData, match=r"'amount' of 'orders'.*gone.*replace=True"):
+        getattr(db.sync("v"), action)(by="ann")
+    assert (db.sync("v").state, db.sync("v").trail) == ("held", before)
+    main.derive("v", "SELECT id, city FROM orders", when="immediate", replace=True)
+    assert db.sync("v").state == "active"
+    assert len(db.branch("v").table("v")) == 11
+
+
+def test_an_approval_settles_the_alert(db: livingdb.Database, main: livingdb.Branch) -> None:
+    main.derive("v", QUERY, when="immediate", conditions=[c.max_changed(0, action="hold")])
+    main.insert("orders", [order(20)])
+    assert [alert.state for alert in db.alerts()] == ["open"]
+    db.sync("v").approve(by="bob")
+    assert [(a.state, a.details["resolved"]["by"]) for a in db.alerts()] == [("resolved", "bob")]
+
+
+@pytest.mark.parametrize("kind", ["view", "forward"])
+def test_the_alerts_of_a_sync_go_with_its_branch(
+    db: livingdb.Database, main: livingdb.Branch, kind: str
+) -> None:
+    """What has the same name afterwards is another matter, which sinks are told of."""
+    for _ in range(2):
+        name = guarded(main, kind, c.max_changed(0, action="hold"))
+        main.update("orders", [{"id": 1, "note": f"note {len(db.alerts())}"}])
+        (alert,) = db.alerts(state="open")
+        assert alert.event == "held"
+        assert "repeats" not in alert.details
+        db.drop_branch(name, detach=True)
+        assert db.alerts(state="open") == []
+        assert db.alerts()[0].details["resolved"]["note"] == f"the branch {name!r} was dropped"

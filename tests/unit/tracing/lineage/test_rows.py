@@ -14,6 +14,7 @@ from livingdb.evolution import (
     AddColumn,
     ChangeKey,
     Decompose,
+    DropColumn,
     JoinTables,
     MaskColumn,
     Normalize,
@@ -375,3 +376,17 @@ def test_columns_that_came_later(db: livingdb.Database, main: livingdb.Branch) -
     main.update("orders", [{"id": 3, "amount": 31}])
     assert ids(db.lineage("totals~1", "Oslo")["orders"]) == [3, 6]
     assert ids(db.lineage("totals", "Oslo")["orders"]) == [3, 6]
+
+
+def test_a_view_that_stopped_when_a_column_went(
+    db: livingdb.Database, main: livingdb.Branch, totals: livingdb.Branch
+) -> None:
+    """It was made of rows as they were, and so are those behind it."""
+    before = db.lineage("totals", key=("Oslo",))
+    main.evolve(RenameColumn("orders", "amount", "sum"))
+    main.evolve(DropColumn("orders", "city"))
+    assert db.sync("totals").state == "detached"
+    found = db.lineage("totals", key=("Oslo",))
+    assert found.whole == ()
+    assert ids(found["orders"]) == ids(before["orders"]) == [3, 6]
+    assert set(found["orders"].column("city").to_pylist()) == {"Oslo"}

@@ -85,6 +85,7 @@ class PreviewInfo(Answer):
     schema_changes: list[dict[str, Any]]
     conflicts: dict[str, list[dict[str, Any]]]
     schema_conflicts: dict[str, str]
+    refusal: str = Field("", description="The constraint that the merged rows would break.")
 
 
 def diff_info(found: SnapshotDiff) -> DiffInfo:
@@ -110,6 +111,7 @@ def preview_info(seen: MergePreview) -> PreviewInfo:
             name: plain_value(rows.slice(0, _SHOWN)) for name, rows in seen.conflicts.items()
         },
         schema_conflicts=dict(seen.schema_conflicts),
+        refusal=seen.refusal,
     )
 
 

@@ -108,6 +108,7 @@ class MergeTools:
             "schema_changes": [change.title for change in seen.schema],
             "conflicts": conflicts or None,
             "schema_conflicts": dict(seen.schema_conflicts) or None,
+            "refusal": seen.refusal or None,
         }
 
     def request_merge(
