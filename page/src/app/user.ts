@@ -1,7 +1,11 @@
-// Who is logged in.
+// Who is logged in, and to what.
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
+import { type About } from "./types";
 
-export const User = createContext("");
+export const Served = createContext<About>({ version: "", database: "", name: "", default_branch: null, read_only: null, user: "" });
 
-export const useUser = (): string => useContext(User);
+export const useUser = (): string => useContext(Served).user;
+
+/** The branch that is meant where none is named. */
+export const useDefaultBranch = (): string => useContext(Served).default_branch ?? "main";
