@@ -247,7 +247,7 @@ function drawTap(sync: Sync, x: number, y: number): void {
 }
 
 export function syncText(sync: Sync): string {
-  let parts = [sync.when, ...sync.conditions];
+  let parts = [sync.when, sync.lag ?? "", ...sync.conditions];
   if (sync.state !== "active") parts = [sync.state, ...parts, sync.reason];
   return parts.filter(Boolean).join(" · ");
 }
