@@ -3,7 +3,7 @@ import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, post } from "../api";
 import { useData } from "../live";
-import { Act, Heading, Nothing, Shown, State, Time, Wide } from "../parts";
+import { Act, Dialog, Heading, Nothing, Shown, State, Time, Wide } from "../parts";
 import { to } from "../route";
 import { type JobInfo, type StatusInfo, type StatusLine, type StorageInfo } from "../types";
 import { bytes, duration, number, plural } from "../words";
@@ -11,14 +11,17 @@ import { bytes, duration, number, plural } from "../words";
 export function StorageView(): JSX.Element {
   const storage = useData("storage", (signal) => get<StorageInfo>("/v1/storage", {}, signal), ["commit", "branch"]);
   const status = useData("status", (signal) => get<StatusInfo>("/v1/status", {}, signal), ["commit", "sync", "alert"]);
+  const [isAsked, setAsked] = useState(false);
   return (
     <section class="page">
       <Heading title="Storage and upkeep">
         <a class="button" href={to("advice")}>Advice</a>
         <Act words="Compact" act={() => post("/v1/compact")} />
         <Act words="What could be freed?" act={() => post("/v1/collect", { dry_run: true })} />
+        <button type="button" onClick={() => setAsked(true)}>Free it…</button>
         <Act words="Check" act={() => post("/v1/check", {})} />
       </Heading>
+      {isAsked && <Free onClose={() => setAsked(false)} />}
       <Jobs />
       <Shown of={status}>{(told) => (
         <>
@@ -37,6 +40,20 @@ export function StorageView(): JSX.Element {
         </>
       )}</Shown>
     </section>
+  );
+}
+
+/** What retention does not keep is let go, once somebody has read what that is. */
+function Free({ onClose }: { onClose: () => void }): JSX.Element {
+  const kept = useData("retention", (signal) => get<Record<string, unknown>>("/v1/retention", {}, signal), []);
+  const rules = Object.entries(kept.data ?? {}).filter(([name, value]) => name !== "grace_seconds" && value !== null && value !== false && !(typeof value === "object" && Object.keys(value).length === 0));
+  return (
+    <Dialog title="Free what retention does not keep" action="Free it" isDanger onClose={onClose} onDone={() => post("/v1/collect", { dry_run: false })}>
+      <Shown of={kept}>{() => rules.length
+        ? <><p>Snapshots that these rules do not keep cannot be read any more; their place in the graph stays:</p><dl class="facts">{rules.map(([name, value]) => <><dt>{name.replaceAll("_", " ")}</dt><dd>{typeof value === "object" ? JSON.stringify(value) : String(value)}</dd></>)}</dl></>
+        : <p>No retention is set: every snapshot stays. Only what nothing refers to any more is let go.</p>}</Shown>
+      <p class="note">“What could be freed?” tells how much that is, and writes nothing.</p>
+    </Dialog>
   );
 }
 
