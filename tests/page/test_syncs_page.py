@@ -186,3 +186,16 @@ def test_nothing_is_freed_unasked(visitor: Visitor) -> None:
     visitor.see("dialog", "No retention is set: every snapshot stays")
     visitor.press("Free it", within="dialog")
     visitor.see(".cards", "collect")
+
+
+def test_an_alert_tells_who_looked_at_it_and_leads_to_its_sync(visitor: Visitor) -> None:
+    visitor.go("#/alerts")
+    visitor.see(".cards", "Look at it")
+    visitor.fill("Note", "too many at once", within=".cards")
+    visitor.press("Acknowledge", within=".cards")
+    visitor.see(".nothing", "Nothing needs you")
+    visitor.fill("Show", "acknowledged")
+    told = visitor.see(".cards", "Acknowledged by root")
+    assert "too many at once" in told
+    visitor.press("Look at it", within=".cards")
+    visitor.see("main", "main → careful")
