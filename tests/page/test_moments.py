@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from selenium import webdriver
 from tests.page.visitor import Visitor
 
 _SLIDE = """
@@ -27,6 +28,23 @@ def test_a_moment_shows_the_branches_there_were_and_its_newest_snapshot(visitor:
     visitor.press("Now", within=".graph .bar")
     visitor.until(lambda: "dev" in visitor.run(_LANES))
     assert visitor.run("return snapshotGraph.syncs.length") == 3
+
+
+def test_the_name_of_a_branch_leads_to_its_newest_snapshot(visitor: Visitor) -> None:
+    visitor.go("#/graph")
+    visitor.until(lambda: visitor.run("return Boolean(window.snapshotGraph)"))
+    visitor.browser.settle()
+    place = """
+        const box = document.getElementById('canvas').getBoundingClientRect();
+        const lane = snapshotGraph.lanes.find((lane) => lane.name === 'wish');
+        return [box.left + 40, box.top + snapshotGraph.screenY(lane.row)];
+    """
+    x, y = visitor.run(place)
+    actions = webdriver.ActionChains(visitor.browser.driver)
+    actions.w3c_actions.pointer_action.move_to_location(round(x), round(y))
+    actions.w3c_actions.pointer_action.click()
+    actions.perform()
+    visitor.see("#panel", "head of wish")
 
 
 def test_how_far_a_sync_is_behind_is_told_in_the_graph(visitor: Visitor) -> None:

@@ -12,7 +12,7 @@ import { go, to, type Route } from "../route";
 import { actionsOf, SyncDialog, wordsOf, type ActedSync, type SyncAction } from "../sync_actions";
 import { type SyncInfo } from "../types";
 import { useDefaultBranch, useUser } from "../user";
-import { lagWords, number, plural } from "../words";
+import { duration, lagWords, number, plural } from "../words";
 
 type Deed = "branch" | "tag" | "reset" | "revert" | "pick" | "merge";
 const COMBOBOX = { role: "combobox" } as object;
@@ -33,21 +33,24 @@ function upTo(data: GraphData, count: number): GraphData {
 
 /** The graph with how far each sync is behind. */
 function withLags(data: GraphData, told: SyncInfo[]): GraphData {
-  const known = new Map(told.map((sync) => [sync.name, lagWords(sync)]));
+  const known = new Map(told.map((sync) => [sync.name, sync.lag ? `${number(sync.lag)} behind, ${duration(sync.lag_seconds)}` : lagWords(sync)]));
   return { ...data, syncs: data.syncs.map((sync) => ({ ...sync, lag: known.get(sync.name) })) };
 }
 
 export function GraphView({ route }: { route: Route }): JSX.Element {
-  const found = useData("graph", (signal) => get<GraphData>("/v1/graph", { format: "data", limit: 5000 }, signal), [...KINDS]);
-  const syncs = useData("lags", (signal) => get<{ syncs: SyncInfo[] }>("/v1/syncs", {}, signal), ["commit", "sync"]);
+  const found = useData("graph", async (signal) => {
+    const syncs = get<{ syncs: SyncInfo[] }>("/v1/syncs", {}, signal).catch(() => ({ syncs: [] }));
+    const data = await get<GraphData>("/v1/graph", { format: "data", limit: 5000 }, signal);
+    return withLags(data, (await syncs).syncs);
+  }, [...KINDS]);
   const [deed, setDeed] = useState<{ what: Deed; node: Node } | null>(null);
   const [asked, setAsked] = useState<AskedSync | null>(null);
   const user = useUser();
   const [moment, setMoment] = useState<number | null>(null);
   const marked = useRef<Node | null>(null);
   const isMounted = useRef(false), seen = useRef(moment);
-  const data = found.data, lags = syncs.data;
-  const shown = useMemo(() => data && withLags(moment !== null ? upTo(data, moment) : data, lags?.syncs ?? []), [data, lags, moment]);
+  const data = found.data;
+  const shown = useMemo(() => data && moment !== null ? upTo(data, moment) : data, [data, moment]);
 
   useEffect(() => {
     if (!shown) return;
