@@ -68,7 +68,7 @@ export function MergeForm({ source, into, preview, merge, words }: {
             </p>
             <SchemaChanges of={told.schema_changes} />
             {Object.entries(told.schema_conflicts).map(([element, why]) => <p class="bad" key={element}>The schema of <b dir="auto">{element}</b>: {sideWords(why, refName(source), refName(into))}</p>)}
-            {Object.keys(told.changes).length > 0 && <ul class="plainlist">{Object.entries(told.changes).map(([table, counts]) => (
+            {Object.keys(told.changes).length > 0 && <ul class="plainlist">{Object.entries(told.changes).filter(([, counts]) => countWords(counts) !== "nothing").map(([table, counts]) => (
               <li key={table}><b dir="auto">{table}</b>: {countWords(counts)}</li>))}</ul>}
             {names.map((table) => (
               <fieldset class="conflict" key={table}><legend>{table}: {plural(told.conflicts[table].length, "conflict")}</legend>

@@ -1,7 +1,7 @@
 // Schemas: the versions that are alive, what each application sees, and a change tried first.
 import { type JSX } from "preact";
 import { useState } from "preact/hooks";
-import { asFailure, get, post, type Failure } from "../api";
+import { asFailure, Failure, get, post } from "../api";
 import { useData } from "../live";
 import { Act, Choice, Field, Heading, Nothing, Problem, Shown, SnapshotLink, State, Wide } from "../parts";
 import { useBranches } from "../refs";
@@ -79,6 +79,8 @@ function Try({ branch }: { branch: string }): JSX.Element {
   };
   const [made, setMade] = useState<Snapshot | null>(null);
   const apply = async (): Promise<void> => {
+    if (sync !== "none" && !name.trim())
+      throw new Failure("invalid_name", sync === "forward" ? "Type a name for the new version first." : "Type a name under which the old version stays first, or choose no sync.", 422);
     setMade(await post<Snapshot>("/v1/schema/changes", {
       branch, changes: [change], sync, ...(sync === "forward" ? { to: name } : sync === "none" ? {} : { keep: name }),
     }));
@@ -100,7 +102,7 @@ function Try({ branch }: { branch: string }): JSX.Element {
           {told.failures.map((one) => <p key={one} class="bad">{one}</p>)}
           <div class="bar"><Choice label="Sync direction" value={sync} options={["none", ...told.legal.filter((one) => one !== "none")].map((one): [string, string] => [one, `${one}: ${DIRECTIONS[one] ?? one}`])} onChange={setSync} />
             {sync !== "none" && <Field label={sync === "forward" ? "Name of the new version" : "Name under which the old version stays"} value={name} onChange={setName} required />}
-            <Act words={`Change ${branch}`} isMain isOff={sync !== "none" && !name.trim()} act={apply} onDone={() => { setTold(null); setChange(""); }} /></div>
+            <Act words={`Change ${branch}`} isMain act={apply} onDone={() => { setTold(null); setChange(""); }} /></div>
         </div>)}
     </div>
   );

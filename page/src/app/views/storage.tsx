@@ -118,7 +118,7 @@ export function AdviceView(): JSX.Element {
       <Jobs />
       <Shown of={found}>{({ mode, advice }) => advice.length ? <ul class="cards">{advice.map((one) => (
         <li key={one.number}><b>{one.action}</b> <State of={one.state} /><p>{one.reason}</p>
-          <p class="note">predicted {duration(one.predicted_seconds)} less{one.measured_seconds === null ? "" : `, measured ${duration(one.measured_seconds)}`} · costs {bytes(one.price_bytes)} · {one.noticed_by} {one.outcome}</p>
+          <p class="note">predicted {duration(one.predicted_seconds)} less{one.measured_seconds === null ? "" : `, measured ${duration(one.measured_seconds)}`} · costs {bytes(one.price_bytes)} {one.noticed_by && one.noticed_by !== "nobody" ? ` · noticed by ${one.noticed_by}` : ""} {one.outcome}</p>
           {one.state === "advised" && <Act words="Do it" act={() => post(`/v1/advice/${one.number}`, { action: "apply" })} onDone={found.reload} />}
           {one.state === "applied" && <Act words="Undo" act={() => post(`/v1/advice/${one.number}`, { action: "undo" })} onDone={found.reload} />}</li>))}</ul>
         : <Nothing><p>{mode === "off" ? "Nothing is observed: db.tuning is off." : "Nothing to advise yet: not enough was observed, or all is well."}</p></Nothing>}</Shown></section>
