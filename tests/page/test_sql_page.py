@@ -87,3 +87,24 @@ def test_a_chart_tells_what_is_below_nothing(sql: Visitor) -> None:
     sql.fill("Length of the bars", "up")
     sql.until(lambda: sql.run(bars) == [[False, 0], [False, 0]])
     assert sql.axe() == []
+
+
+def test_who_waited_long_enough_can_go_on(sql: Visitor) -> None:
+    sql.run(
+        """
+        const ask = window.fetch;
+        const hang = (signal) => new Promise((_, fail) => {
+            signal.addEventListener('abort', () => fail(new DOMException('', 'AbortError')));
+        });
+        window.fetch = (path, given) =>
+            path === '/v1/sql' && window.isSlow ? hang(given.signal) : ask(path, given);
+        window.isSlow = true;
+        """
+    )
+    ask(sql, "SELECT 1 AS n")
+    sql.see("main", "It runs on the server")
+    sql.press("Stop waiting")
+    sql.see(".problem", "You stopped waiting")
+    sql.run("window.isSlow = false")
+    sql.press("Run")
+    sql.see("table.rows", "n")

@@ -229,3 +229,28 @@ def test_what_a_proxy_says_in_words_of_its_own_is_told(visitor: Visitor) -> None
     said = visitor.see(".problem", "No connection")
     assert "502 Bad Gateway" in said
     visitor.press("Run all that is due")  # The button is not stuck.
+
+
+def test_who_may_read_one_branch_begins_there_and_is_offered_no_more_than_they_may_do(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with shop.make_shop(tmp_path / "shop.ldb") as db:
+        db.people.add("olga", "owner")
+        db.people.add("rita", "reader", "d?v")
+        db.people.add("will", "writer", "de*")
+        with Server(db, ServerSettings(port=0, upkeep=False)) as server:
+            visitor = Visitor(browser, server)
+            visitor.come(db.people.issue_token("rita"))
+            for place in ("#/data", "#/schemas", "#/sql"):
+                visitor.go(place)
+                assert visitor.run("return document.querySelector('.problem') === null"), place
+            visitor.go("#/data")
+            visitor.see("main", "You may read dev, and not change it")
+            visitor.press("3", within="table.rows")
+            visitor.see("aside.side", "History")
+            words = "return [...document.querySelectorAll('main button')].map((e) => e.innerText)"
+            assert not {"New row", "Change", "Delete"} & set(visitor.run(words))
+            visitor.come(db.people.issue_token("will"))
+            visitor.go("#/data")
+            visitor.press("New row")
+            visitor.see("aside.side", "Add to changes")

@@ -8,7 +8,7 @@ import { listen, stopListening, useData, useLoss } from "./live";
 import { Field, Problem } from "./parts";
 import { RefList } from "./refs";
 import { to, useRoute, type Route } from "./route";
-import { type About, type AlertInfo } from "./types";
+import { type About, type AlertInfo, type BranchInfo } from "./types";
 import { Served } from "./user";
 import { AlertsView } from "./views/alerts";
 import { CompareView } from "./views/compare";
@@ -105,7 +105,10 @@ function Page(): JSX.Element {
         history.replaceState(null, "", location.pathname);
         await logIn(decodeURIComponent(given));
       }
-      setAbout(await get<About>("/v1/about"));
+      const told = await get<About>("/v1/about");
+      // Who may not read the default branch begins with one that they may read.
+      const mine = told.default_branch ? [] : (await get<{ branches: BranchInfo[] }>("/v1/branches", { limit: 1 })).branches;
+      setAbout({ ...told, default_branch: told.default_branch ?? mine[0]?.name ?? null });
       setError(null);
     } catch (failure) { setError(asFailure(failure)); }
     setAsked(true);

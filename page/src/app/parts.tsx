@@ -33,6 +33,7 @@ export function Problem({ error, retry }: { error: Failure; retry?: () => void }
   const title = error.status === 403 ? "No right to do this"
     : error.status === 401 ? "You are not logged in any more"
     : error.code === "no_connection" ? "No connection"
+    : error.code === "stopped" ? "You stopped waiting"
     : error.status === 404 || error.status === 410 ? "Not there"
     : error.status === 409 ? "Something stands in the way" : "This did not work";
   return (

@@ -43,7 +43,7 @@ function Alert({ of, isSync }: { of: AlertInfo; isSync: boolean }): JSX.Element 
       <p dir="auto">{of.message}</p>
       <p class="note">{of.state} · <Time of={of.time} />{of.deliveries.length ? ` · sent to ${plural(of.deliveries.length, "sink")}` : ""}</p>
       <Looked of={of.details.acknowledged} words="Acknowledged" /><Looked of={of.details.resolved} words="Resolved" />
-      {of.state !== "resolved" && <div class="row">{isSync && <a class="button" href={to("syncs", { name: of.sync })} aria-label={`Look at ${of.sync}`}>Look at it</a>}<Field label="Note" value={note} onChange={setNote} placeholder="what you found" />
+      {of.state !== "resolved" && <div class="row">{isSync && <a class="button" href={to("syncs", { name: of.sync })} aria-label={`Look at it: ${of.sync}`}>Look at it</a>}<Field label="Note" value={note} onChange={setNote} placeholder="what you found" />
         {of.state === "open" && <Act words="Acknowledge" act={act("acknowledge")} onDone={done} />}
         <Act words="Resolve" act={act("resolve")} onDone={done} /></div>}</li>
   );

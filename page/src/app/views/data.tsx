@@ -7,7 +7,7 @@ import { Choice, Field, Heading, Nothing, RowTable, Shown, SnapshotLink } from "
 import { useBranches } from "../refs";
 import { go, to, type Route } from "../route";
 import { type Page, type Rows, type Snapshot, type SqlAnswer, type SyncInfo, type TableInfo } from "../types";
-import { useDefaultBranch } from "../user";
+import { useDefaultBranch, useMayWrite } from "../user";
 import { isNumber, number, plural, text, when } from "../words";
 import { DifferenceTable } from "./differences";
 import { Edits, quoted, useEdits } from "./edits";
@@ -69,7 +69,8 @@ function TableView({ at, table, isBranch }: { at: string; table: string; isBranc
   const isShown = rows.data !== null;
   const syncs = useData(isShown ? "syncs" : "", async (signal) => isShown ? get<{ syncs: SyncInfo[] }>("/v1/syncs", {}, signal) : null, ["sync"]);
   const maker = syncs.data?.syncs.find((sync) => sync.target === at && sync.direction === "forward" && sync.state !== "detached");
-  const canEdit = isBranch && !past && !maker && (syncs.data !== null || syncs.error !== null);
+  const mayWrite = useMayWrite(at);
+  const canEdit = isBranch && !past && !maker && mayWrite && (syncs.data !== null || syncs.error !== null);
   const changes = useData(`changes ${past?.id ?? ""} ${table}`, async (signal) => {
     if (!past || !past.parents.length) return null;
     return get<Rows & { more: boolean }>("/v1/diff/rows", { before: `id:${past.parents[0]}`, after: `id:${past.id}`, table, limit: PAGE }, signal);
@@ -108,6 +109,7 @@ function TableView({ at, table, isBranch }: { at: string; table: string; isBranc
             {rows.data?.next && <button type="button" onClick={() => setPages([...pages, rows.data?.next ?? null])}>More rows</button>}
             {canEdit && info.data && <button type="button" onClick={() => setChosen({ row: emptyRow(info.data?.columns ?? []), column: "" })}>New row</button>}
           </div>
+          {isBranch && !mayWrite && !maker && <p class="note">You may read {at}, and not change it: that takes the role writer. Ask who owns the database for it.</p>}
           {maker && !past && <p class="note">Made by the sync <a href={to("syncs", { name: maker.name })} dir="auto">{maker.name}</a>: change {maker.sources.join(", ")}, or detach the sync.</p>}
         </div>
         {chosen && info.data && <RowPanel key={`${JSON.stringify(chosen.row)} ${chosen.column}`} at={ref} info={info.data} row={chosen.row} column={chosen.column} canEdit={canEdit} makes={maker?.makes ?? ""} isPast={past !== null} onClose={() => setChosen(null)}

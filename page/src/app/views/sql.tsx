@@ -41,7 +41,7 @@ export function SqlView({ route }: { route: Route }): JSX.Element {
       if (isPlan) setPlan(told.rows.map((row) => Object.values(row).map(text).join("  ")).join("\n"));
       else { setAnswer({ ...told, sql, branch }); if (told.snapshot) tables.reload(); }
     } catch (failure) {
-      setError(signal.aborted ? new Failure("stopped", "You stopped waiting. The server may go on with it for a while; what changes rows is committed or not, and the graph shows which.", 0) : asFailure(failure));
+      setError(signal.aborted ? new Failure("stopped", "The server may go on with it for a while; what changes rows is committed or not, and the graph shows which.", 0) : asFailure(failure));
     }
     setBusy(false);
   };
@@ -59,7 +59,7 @@ export function SqlView({ route }: { route: Route }): JSX.Element {
       {plan && <pre aria-label="Plan" tabIndex={0}>{plan}</pre>}
       {answer && <Answer of={answer} isChart={isChart} setChart={setChart} />}
       {isBusy && <p class="note" role="status">It runs on the server…</p>}
-      {!answer && !error && !plan && !isBusy && <Nothing><p>{example === FIRST ? "Ask something; there is no table yet, so make one first:" : "Ask something:"} <button type="button" onClick={() => setSql(example)}><code>{example}</code></button></p></Nothing>}
+      {!answer && !error && !plan && !isBusy && <Nothing><p>{!tables.data ? "Ask something, such as" : example === FIRST ? "Ask something; there is no table yet, so make one first:" : "Ask something:"} <button type="button" onClick={() => setSql(example)}><code>{example}</code></button></p></Nothing>}
     </section>
   );
 }
