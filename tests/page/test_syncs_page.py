@@ -199,3 +199,16 @@ def test_an_alert_tells_who_looked_at_it_and_leads_to_its_sync(visitor: Visitor)
     assert "too many at once" in told
     visitor.press("Look at it", within=".cards")
     visitor.see("main", "main → careful")
+
+
+def test_a_view_is_made_from_the_page(visitor: Visitor, db: livingdb.Database) -> None:
+    visitor.go("#/syncs")
+    visitor.press("New view")
+    begun = "return document.querySelector('main textarea').value"
+    visitor.until(lambda: "CREATE MATERIALIZED VIEW totals" in (visitor.run(begun) or ""))
+    said = str(visitor.run(begun)).replace("totals", "cities")
+    visitor.fill("Statement", f"{said} city, max(net) AS most FROM orders GROUP BY city")
+    visitor.press("Run")
+    visitor.until(lambda: any(one.target == "cities" for one in db.syncs()))
+    visitor.go("#/syncs")
+    visitor.see("table.summary", "cities")

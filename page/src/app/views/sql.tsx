@@ -11,7 +11,7 @@ import { useDefaultBranch } from "../user";
 import { isNumber, number, plural, text } from "../words";
 import { quoted } from "./edits";
 
-const WORDS = ["SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "JOIN", "LEFT JOIN", "INSERT INTO", "UPDATE", "DELETE FROM", "CREATE TABLE", "CREATE BRANCH", "VERSION AS OF", "count(*)", "sum(", "avg(", "EXPLAIN"];
+const WORDS = ["SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "JOIN", "LEFT JOIN", "INSERT INTO", "UPDATE", "DELETE FROM", "CREATE TABLE", "CREATE MATERIALIZED VIEW", "CREATE VIEW", "CREATE BRANCH", "VERSION AS OF", "count(*)", "sum(", "avg(", "EXPLAIN"];
 const MOST = 1000, MOST_BARS = 40;
 const FIRST = "CREATE TABLE orders (id BIGINT PRIMARY KEY, city STRING)";
 

@@ -12,6 +12,7 @@ import { duration, lagWords, reasonWords, text } from "../words";
 import { Versions } from "./versions";
 
 const WHENS = ["immediate", "deferred", "on demand", "every 10 minutes", "lag 10 minutes", "downstream"];
+const NEW_VIEW = to("sql", { sql: "CREATE MATERIALIZED VIEW totals WITH (when = 'immediate') AS\nSELECT " });
 const ARROWS: Record<string, string> = { forward: "→", reverse: "←", both: "↔" };
 const MAKES: Record<string, string> = { view: "view", function: "view by a function", model: "model", clone: "clone", version: "schema version" };
 const makes = (sync: SyncInfo): string => MAKES[sync.makes] ?? sync.makes;
@@ -25,6 +26,7 @@ export function SyncsView({ route }: { route: Route }): JSX.Element {
     <section class="page">
       <Heading title="Syncs and views" note="What depends on what">
         <Field label="Find" value={words} onChange={setWords} placeholder="name or state" />
+        <a class="button" href={NEW_VIEW}>New view</a>
         <Act words="Run all that is due" act={() => post("/v1/propagate")} />
       </Heading>
       <Shown of={found}>{({ syncs }) => {
@@ -36,7 +38,7 @@ export function SyncsView({ route }: { route: Route }): JSX.Element {
               <tr key={sync.name}><td data-of="from" dir="auto">{sync.sources.join(", ")} {ARROWS[sync.direction]}</td>
                 <th scope="row"><a href={to("syncs", { name: sync.name })} dir="auto">{sync.target}</a></th>
                 <td data-of="kind">{makes(sync)}</td><td data-of="when">{sync.when}</td><td data-of="state"><State of={sync.state} /></td><td data-of="freshness">{lagWords(sync)}</td></tr>))}</tbody></table></Wide>
-        ) : <Nothing><p>{syncs.length ? "None is like that." : "Nothing follows anything yet: derive a view, or evolve a schema with a sync."}</p></Nothing>;
+        ) : <Nothing><p>{syncs.length ? "None is like that." : <>Nothing follows anything yet: <a href={NEW_VIEW}>derive a view</a>, or <a href={to("schemas")}>evolve a schema with a sync</a>.</>}</p></Nothing>;
       }}</Shown>
     </section>
   );
