@@ -12,6 +12,7 @@ from tests.page.shop import make_shop
 from tests.page.visitor import Visitor
 
 import livingdb
+from livingdb.evolution import AddColumn
 from livingdb.server.serve import Server
 from livingdb.server.settings import ServerSettings
 
@@ -137,3 +138,77 @@ def test_who_may_not_steer_a_sync_is_told_alike_in_both_places(
     assert told[0] == told[1]
     assert "rita" in visitor.see("dialog")
     assert db.sync("main/careful").state == "held"
+
+
+def test_a_sync_tells_what_it_makes_from_what_and_how(
+    visitor: Visitor, db: livingdb.Database
+) -> None:
+    db.branch("totals").derive("cities", sql="SELECT city FROM totals", when="immediate")
+    visitor.go("#/syncs?name=main%2Ftotals")
+    told = visitor.see("main", "totals → cities")
+    assert "SELECT city, count(*) AS orders" in told
+    assert "view · immediate · up to date" in told
+    visitor.see("main", "additive refresh · ")
+    visitor.go("#/syncs?name=main%2Fforecast")
+    told = visitor.see("main", "tests.page.shop:train")
+    assert "Nothing else follows forecast" in told
+    assert "a function is run over all rows" in told
+    visitor.press("Its rows")
+    visitor.see("nav.tabs", "forecast")
+    visitor.go("#/syncs")
+    visitor.see("table.summary", "model")
+
+
+def test_versions_of_a_schema_stand_side_by_side(visitor: Visitor, db: livingdb.Database) -> None:
+    main = db.branch("main")
+    main.evolve(AddColumn("orders", "vat", "double", default=0.2), keep="v1", sync="both")
+    visitor.go("#/schemas")
+    sides = [line.split() for line in visitor.see("table.sides").splitlines()[1:]]
+    assert sides == [["Column", "v1", "main"], ["orders.vat", "not", "there", "double"]]
+    # What a change would do is not told of another branch, nor of another change.
+    visitor.fill("ALTER TABLE", "ALTER TABLE orders ADD COLUMN note STRING")
+    visitor.press("What would it do?")
+    visitor.see(".try", "each side sees what the other writes")
+    assert "Change main" in visitor.see(".try")
+    visitor.fill("As seen on", "dev")
+    visitor.until(lambda: "Change" not in visitor.see(".try"))
+    visitor.fill("ALTER TABLE", "ALTER TABLE orders ADD COLUMN note STRING")
+    visitor.press("What would it do?")
+    visitor.fill("Sync direction", "none")
+    visitor.press("Change dev")
+    visitor.see(".try", "Done, in")
+    assert visitor.axe() == []
+
+
+def test_nothing_is_freed_unasked(visitor: Visitor) -> None:
+    visitor.go("#/storage")
+    visitor.press("Free it…")
+    visitor.see("dialog", "No retention is set: every snapshot stays")
+    visitor.press("Free it", within="dialog")
+    visitor.see(".cards", "collect")
+
+
+def test_an_alert_tells_who_looked_at_it_and_leads_to_its_sync(visitor: Visitor) -> None:
+    visitor.go("#/alerts")
+    visitor.see(".cards", "Look at it")
+    visitor.fill("Note", "too many at once", within=".cards")
+    visitor.press("Acknowledge", within=".cards")
+    visitor.see(".nothing", "Nothing needs you")
+    visitor.fill("Show", "acknowledged")
+    told = visitor.see(".cards", "Acknowledged by root")
+    assert "too many at once" in told
+    visitor.press("Look at it", within=".cards")
+    visitor.see("main", "main → careful")
+
+
+def test_a_view_is_made_from_the_page(visitor: Visitor, db: livingdb.Database) -> None:
+    visitor.go("#/syncs")
+    visitor.press("New view")
+    begun = "return document.querySelector('main textarea').value"
+    visitor.until(lambda: "CREATE MATERIALIZED VIEW totals" in (visitor.run(begun) or ""))
+    said = str(visitor.run(begun)).replace("totals", "cities")
+    visitor.fill("Statement", f"{said} city, max(net) AS most FROM orders GROUP BY city")
+    visitor.press("Run")
+    visitor.until(lambda: any(one.target == "cities" for one in db.syncs()))
+    visitor.go("#/syncs")
+    visitor.see("table.summary", "cities")

@@ -41,10 +41,22 @@ async function send(method: string, path: string, accept: string, body?: unknown
     throw new Failure("no_connection", "The server does not answer.", 0);
   }
   if (response.ok) return response;
-  const text = await response.text();
-  const said = (text ? JSON.parse(text) : {}) as { code?: string; message?: string; details?: Details };
-  throw new Failure(said.code ?? "unknown", said.message ?? response.statusText, response.status, said.details);
+  throw failureOf(response.status, response.statusText, await response.text());
 }
+
+/** What a refusal says; a proxy before the server may answer in words of its own. */
+function failureOf(status: number, words: string, text: string): Failure {
+  try {
+    const said = (text ? JSON.parse(text) : {}) as { code?: string; message?: string; details?: Details };
+    if (said.message) return new Failure(said.code ?? "unknown", said.message, status, said.details);
+  } catch { /* It is told by its status. */ }
+  const isGateway = status === 502 || status === 503 || status === 504;
+  return new Failure(isGateway ? "no_connection" : "unknown", `The answer was ${status} ${words}`.trim() + ".", status);
+}
+
+/** Whatever was thrown, as a failure that can be told. */
+export const asFailure = (error: unknown): Failure =>
+  error instanceof Failure ? error : new Failure("page", String(error), 0);
 
 async function ask<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
   const response = await send(method, path, "application/json", body, signal);
@@ -59,7 +71,7 @@ export async function postForArrow(path: string, body: unknown): Promise<ArrayBu
 
 export const get = <T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> =>
   ask("GET", address(path, query), undefined, signal);
-export const post = <T>(path: string, body: unknown = {}): Promise<T> => ask("POST", path, body);
+export const post = <T>(path: string, body: unknown = {}, signal?: AbortSignal): Promise<T> => ask("POST", path, body, signal);
 export const patch = <T>(path: string, body: unknown): Promise<T> => ask("PATCH", path, body);
 export const remove = <T>(path: string, query: Query): Promise<T> => ask("DELETE", address(path, query));
 

@@ -1,6 +1,6 @@
 // What changes on the server, and whether it still answers.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Failure } from "./api";
+import { asFailure, get, type Failure } from "./api";
 
 type Kind = "commit" | "branch" | "tag" | "sync" | "alert" | "merge_request" | "job";
 export const KINDS: Kind[] = ["commit", "branch", "tag", "sync", "alert", "merge_request", "job"];
@@ -8,22 +8,39 @@ type Listener = (kind: Kind | "back") => void;
 
 const listeners = new Set<Listener>();
 let source: EventSource | null = null;
-let isLost = false;
-const lossListeners = new Set<(lost: boolean) => void>();
+/** Whether the server is heard: it is, it is not, or it does not know the session any more. */
+export type Loss = "" | "lost" | "ended";
 
-function setLost(lost: boolean): void {
-  if (lost === isLost) return;
-  isLost = lost;
-  for (const listener of lossListeners) listener(lost);
-  if (!lost) for (const listener of listeners) listener("back");
+let loss: Loss = "", again = 0;
+const lossListeners = new Set<(loss: Loss) => void>();
+const AGAIN_MILLISECONDS = 2000;
+
+function setLoss(now: Loss): void {
+  if (now === loss) return;
+  loss = now;
+  for (const listener of lossListeners) listener(now);
+  if (!now) for (const listener of listeners) listener("back");
+}
+
+/** A stream that is refused is over for the browser: it is begun anew, unless nobody is logged in any more. */
+async function listenAgain(): Promise<void> {
+  try {
+    await get("/v1/about");
+  } catch (error) {
+    if (asFailure(error).status === 401) { setLoss("ended"); return; }
+  }
+  if (source) again = window.setTimeout(listen, AGAIN_MILLISECONDS);
 }
 
 /** Listen to the server until the page goes. */
 export function listen(): void {
-  source?.close();
-  source = new EventSource("/v1/events");
-  source.onopen = () => setLost(false);
-  source.onerror = () => setLost(true);
+  stopListening();
+  const stream = source = new EventSource("/v1/events");
+  stream.onopen = () => setLoss("");
+  stream.onerror = () => {
+    setLoss("lost");
+    if (stream.readyState === EventSource.CLOSED) void listenAgain();
+  };
   for (const kind of KINDS)
     source.addEventListener(kind, () => { for (const listener of listeners) listener(kind); });
 }
@@ -34,18 +51,19 @@ export function tellChanged(kind: Kind): void {
 }
 
 export function stopListening(): void {
+  window.clearTimeout(again);
   source?.close();
   source = null;
 }
 
-/** Whether the connection is lost. */
-export function useLost(): boolean {
-  const [lost, set] = useState(isLost);
+/** Whether the server is heard. */
+export function useLoss(): Loss {
+  const [now, set] = useState(loss);
   useEffect(() => {
     lossListeners.add(set);
     return () => { lossListeners.delete(set); };
   }, []);
-  return lost;
+  return now;
 }
 
 export interface Loaded<T> {
@@ -73,7 +91,7 @@ export function useData<T>(
       (data) => { if (!stop.signal.aborted) setState({ key, data, error: null, isLoading: false }); },
       (error: unknown) => {
         if (stop.signal.aborted) return;
-        const failure = error instanceof Failure ? error : new Failure("page", String(error), 0);
+        const failure = asFailure(error);
         setState((before) => ({ key, data: before.key === key ? before.data : null, error: failure, isLoading: false }));
       });
     return () => stop.abort();

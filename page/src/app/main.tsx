@@ -2,14 +2,14 @@
 import "./app.css";
 import { render, type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Failure, get, logIn, logOut, resume } from "./api";
+import { asFailure, Failure, get, logIn, logOut, resume } from "./api";
 import { useKeptFocus } from "./focus";
-import { listen, stopListening, useData, useLost } from "./live";
+import { listen, stopListening, useData, useLoss } from "./live";
 import { Field, Problem } from "./parts";
 import { RefList } from "./refs";
 import { to, useRoute, type Route } from "./route";
-import { type About, type AlertInfo } from "./types";
-import { User } from "./user";
+import { type About, type AlertInfo, type BranchInfo } from "./types";
+import { Served } from "./user";
 import { AlertsView } from "./views/alerts";
 import { CompareView } from "./views/compare";
 import { DataView } from "./views/data";
@@ -41,36 +41,38 @@ const TITLES: Record<string, string> = {
 };
 
 function App({ about }: { about: About }): JSX.Element {
-  const route = useRoute(), isLost = useLost();
+  const route = useRoute(), loss = useLoss();
   const View = VIEWS[route.view];
   const alerts = useData("open alerts", (signal) => get<{ alerts: AlertInfo[] }>("/v1/alerts", { state: "open", limit: 100 }, signal), ["alert"]);
   const open = alerts.data?.alerts.length ?? 0;
   useEffect(() => {
     listen();
-    return stopListening;
+    window.addEventListener("online", listen);
+    return () => { window.removeEventListener("online", listen); stopListening(); };
   }, []);
   useKeptFocus();
   useEffect(() => {
     const words = TITLES[route.view];
-    document.title = words ? `${words} – LivingDB` : "LivingDB";
+    document.title = [words, about.name, "LivingDB"].filter(Boolean).join(" – ");
   }, [route.view]);
   return (
-    <User.Provider value={about.user}>
+    <Served.Provider value={about}>
       <a class="skip" href="#view" onClick={(event) => { event.preventDefault(); document.getElementById("view")?.focus(); }}>Skip to the view</a>
       <header class="top">
-        <h1>LivingDB</h1>
+        <h1>LivingDB <span class="note" dir="auto" title={about.name}>{about.name}</span></h1>
         <nav aria-label="Views">{MENU.map(([view, words]) => (
           <a key={view} href={to(view)} data-words={words} aria-current={view === route.view ? "page" : view === WITHIN[route.view] ? "true" : undefined}>{words}{view === "alerts" && open > 0 ? <> <span class="badge">{open}</span></> : null}</a>))}
         </nav>
         <p class="who"><span dir="auto">{about.user}</span> {about.read_only && <span class="note" title={about.read_only}>read-only</span>} <button type="button" onClick={() => void logOut().then(() => location.reload())}>Log out</button></p>
       </header>
-      {isLost && <p class="lost" role="alert">The connection to the server is lost; what you see may be old. It is tried again by itself.</p>}
+      {loss === "lost" && <p class="lost" role="alert">The connection to the server is lost; what you see may be old. It is tried again by itself.</p>}
+      {loss === "ended" && <p class="lost" role="alert">You are not logged in any more: the session ended, or the server was started anew. What you see may be old. <button type="button" onClick={() => location.reload()}>Log in</button></p>}
       <RefList />
       <main id="view" tabIndex={-1}>
         {View ? <View key={route.view} route={route} /> : <Problem error={new Failure("not_found", `There is no view ${route.view}.`, 404)} />}
       </main>
       <p id="live" class="unseen" aria-live="polite" />
-    </User.Provider>
+    </Served.Provider>
   );
 }
 
@@ -81,7 +83,7 @@ function Login({ error, onDone }: { error: Failure | null; onDone: () => void })
     try {
       await logIn(token.trim());
       onDone();
-    } catch (problem) { if (problem instanceof Failure) setFailure(problem); else throw problem; }
+    } catch (problem) { setFailure(asFailure(problem)); }
   };
   return (
     <main class="login"><form onSubmit={(event) => void enter(event)}>
@@ -103,9 +105,12 @@ function Page(): JSX.Element {
         history.replaceState(null, "", location.pathname);
         await logIn(decodeURIComponent(given));
       }
-      setAbout(await get<About>("/v1/about"));
+      const told = await get<About>("/v1/about");
+      // Who may not read the default branch begins with one that they may read.
+      const mine = told.default_branch ? [] : (await get<{ branches: BranchInfo[] }>("/v1/branches", { limit: 1 })).branches;
+      setAbout({ ...told, default_branch: told.default_branch ?? mine[0]?.name ?? null });
       setError(null);
-    } catch (failure) { if (failure instanceof Failure) setError(failure); else throw failure; }
+    } catch (failure) { setError(asFailure(failure)); }
     setAsked(true);
   };
   useEffect(() => { resume(); void load(); }, []);

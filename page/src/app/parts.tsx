@@ -1,7 +1,7 @@
 // Parts that all views share: states, tables of rows, dialogs, fields.
 import { type ComponentChildren, type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Failure, type Column, type Row, type Value } from "./api";
+import { asFailure, type Column, type Failure, type Row, type Value } from "./api";
 import { useReturnedFocus } from "./focus";
 import { type Loaded } from "./live";
 import { to } from "./route";
@@ -33,6 +33,7 @@ export function Problem({ error, retry }: { error: Failure; retry?: () => void }
   const title = error.status === 403 ? "No right to do this"
     : error.status === 401 ? "You are not logged in any more"
     : error.code === "no_connection" ? "No connection"
+    : error.code === "stopped" ? "You stopped waiting"
     : error.status === 404 || error.status === 410 ? "Not there"
     : error.status === 409 ? "Something stands in the way" : "This did not work";
   return (
@@ -86,8 +87,15 @@ export function Cell({ value }: { value: Value }): JSX.Element {
   if (value === null || value === undefined) return <i class="null">null</i>;
   const said = text(value);
   if (said === "") return <i class="null" title="an empty text">''</i>;
+  if (/^\d{4}-\d\d-\d\d(T[\d:.]+Z?)?$/.test(said)) return <time class="value">{said}</time>;
   if (said.length <= MOST_LETTERS) return <span dir="auto">{said}</span>;
   return <span dir="auto">{said.slice(0, MOST_LETTERS)}… <i class="null">{number(said.length)} letters</i></span>;
+}
+
+/** A value as it is, however long. */
+export function WholeCell({ value }: { value: Value }): JSX.Element {
+  const said = text(value);
+  return said.length > MOST_LETTERS ? <span class="whole" dir="auto">{said}</span> : <Cell value={value} />;
 }
 
 /** A table that may be wider than a phone: it scrolls by itself, by keyboard too. */
@@ -95,11 +103,16 @@ export function Wide({ label, children }: { label: string; children: ComponentCh
   return <div class="wide" tabIndex={0} role="region" aria-label={label}>{children}</div>;
 }
 
+/** A long name, which may be broken after what joins its words. */
+function Breakable({ words }: { words: string }): JSX.Element {
+  return <span dir="auto">{words.split(/(?<=[_./-])/).map((part, at) => <>{at > 0 && <wbr />}{part}</>)}</span>;
+}
+
 interface RowTable {
   columns: Column[];
   rows: Row[];
   label: string;
-  onRow?: (row: Row) => void;
+  onRow?: (row: Row, column: string) => void;
   chosen?: Row | null;
   sort?: { column: string; isDown: boolean };
   onSort?: (column: string) => void;
@@ -111,19 +124,19 @@ interface RowTable {
 export function RowTable({ columns, rows, label, onRow, chosen, sort, onSort, marked, shown }: RowTable): JSX.Element {
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={label}>
-      <table class="rows">
+      <table class={onRow ? "rows chosen-by" : "rows"}>
         <thead><tr>{columns.map((column) => (
           <th scope="col" key={column.name} class={isNumber(column.type) ? "number" : undefined} aria-sort={sort?.column === column.name ? (sort.isDown ? "descending" : "ascending") : undefined}>
             {onSort
-              ? <button type="button" class="plain" onClick={() => onSort(column.name)}>{column.name}{sort?.column === column.name ? (sort.isDown ? " ↓" : " ↑") : ""}</button>
-              : <span dir="auto">{column.name}</span>}
-            <small>{column.type.length > 28 ? column.type.slice(0, 26) + "…" : column.type}</small>
+              ? <button type="button" class="plain" onClick={() => onSort(column.name)}><Breakable words={column.name} />{sort?.column === column.name ? (sort.isDown ? " ↓" : " ↑") : ""}</button>
+              : <Breakable words={column.name} />}
+            <small title={column.type}>{column.type.length > 28 ? column.type.slice(0, 26) + "…" : column.type}</small>
           </th>))}</tr></thead>
         <tbody>{rows.map((row, at) => (
           <tr key={at} class={row === chosen ? "chosen" : undefined}>{columns.map((column, place) => (
-            <td key={column.name} class={`${isNumber(column.type) ? "number" : ""} ${marked?.(row, column.name) ? "changed" : ""}`}>
+            <td key={column.name} onClick={onRow && ((event) => { if (!(event.target as Element).closest("button") && !getSelection()?.toString()) onRow(row, column.name); })} class={`${isNumber(column.type) ? "number" : ""} ${marked?.(row, column.name) ? "changed" : ""}`}>
               {place === 0 && onRow
-                ? <button type="button" class="plain" aria-label={`Look at ${text(row[column.name])}`} onClick={() => onRow(row)}><Cell value={row[column.name]} /></button>
+                ? <button type="button" class="plain" aria-label={`Look at ${text(row[column.name])}`} onClick={() => onRow(row, column.name)}><Cell value={row[column.name]} /></button>
                 : shown?.(row, column.name) ?? <Cell value={row[column.name]} />}
             </td>))}</tr>))}
         </tbody>
@@ -178,8 +191,7 @@ export function Dialog({ title, action, isDanger, onClose, onDone, children }: D
       await onDone();
       onClose();
     } catch (failure) {
-      if (!(failure instanceof Failure)) throw failure;
-      setError(failure);
+      setError(asFailure(failure));
       setBusy(false);
     }
   };
@@ -210,8 +222,7 @@ export function Act({ words, act, isMain, isOff, onDone }: { words: string; act:
       await act();
       onDone?.();
     } catch (failure) {
-      if (!(failure instanceof Failure)) throw failure;
-      setError(failure);
+      setError(asFailure(failure));
     }
     setBusy(false);
   };

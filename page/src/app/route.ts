@@ -35,6 +35,7 @@ export function useRoute(): Route {
   useEffect(() => {
     const changed = (): void => set(readRoute());
     window.addEventListener("hashchange", changed);
+    changed();  // Somebody may have been quicker than the listener.
     return () => window.removeEventListener("hashchange", changed);
   }, []);
   return route;

@@ -28,7 +28,7 @@ export function actionsOf(sync: ActedSync): SyncAction[] {
   if (sync.state === "held" || sync.state === "error") found.push("resume");
   if (sync.state !== "active") found.push("reattach");
   if (sync.state !== "detached") found.push("detach");
-  if (sync.kind === "derive") found.push("refresh");
+  if (sync.kind === "derive" && sync.state === "active") found.push("refresh");
   return found;
 }
 

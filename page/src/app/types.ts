@@ -1,15 +1,16 @@
 // What the server answers, as far as the page reads it.
 import { type Column, type Row } from "./api";
 
-export interface About { version: string; database: string; default_branch: string | null; read_only: string | null; user: string }
+export interface About { version: string; database: string; name: string; default_branch: string | null; read_only: string | null; user: string }
 export interface Me { name: string; grants: { role: string; branches: string }[] }
 export interface BranchInfo { name: string; head: string; time: string; author: string; message: string; tables: string[] }
 export interface Snapshot {
   id: string; time: string; author: string; message: string; kind: string; operation: string;
-  parents: string[]; sources: Record<string, string>; metrics: Row;
+  parents: string[]; sources: Record<string, string>; metrics: Row; refresh: Row;
 }
 export interface TableInfo { name: string; snapshot: string; columns: Column[]; key: string[]; row_count: number; version: string }
 export interface Rows { columns: Column[]; rows: Row[] }
+export interface Lineage { snapshot: string; tables: Record<string, Row[]>; snapshots: Record<string, string>; branches: Record<string, string>; whole: string[] }
 export interface Page extends Rows { snapshot: string; next: string | null }
 export interface SqlAnswer extends Rows { snapshot: string | null; changed: number; engine: string; more: boolean }
 export interface DiffInfo {
@@ -22,11 +23,11 @@ export interface Preview {
   schema_changes: Row[]; conflicts: Record<string, Row[]>; schema_conflicts: Record<string, string>; refusal: string;
 }
 export interface SyncInfo {
-  name: string; kind: string; sources: string[]; target: string; direction: string; when: string;
+  name: string; kind: string; makes: string; sources: string[]; target: string; direction: string; when: string;
   state: string; reason: string; lag: number | null; lag_seconds: number | null;
   conditions: { text: string; action: string }[];
 }
-export interface SyncDetails extends SyncInfo { explanation: string; trail: Row[]; runs: Row[] }
+export interface SyncDetails extends SyncInfo { explanation: string; definition: string; trail: Row[]; runs: Row[] }
 export interface AlertInfo {
   number: number; time: string; sync: string; event: string; severity: string; state: string;
   message: string; details: Row; deliveries: Row[];

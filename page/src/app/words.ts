@@ -33,6 +33,20 @@ export const isNumber = (type: string): boolean => /^(tinyint|smallint|int|bigin
 export const plural = (count: number, one: string, many = one + "s"): string =>
   `${number(count)} ${count === 1 ? one : many}`;
 
+const REASONS: Record<string, string> = {
+  FUNCTION: "a function is run over all rows", ASKED_FOR: "somebody asked for all of it", DEFINITION_CHANGED: "its definition changed",
+  DELTA_TOO_LARGE: "so much changed that following it costs more", SCHEMA_CHANGED: "the schema changed", NOT_DETERMINISTIC: "it asks for chance or for the time",
+  TIME_DEPENDENT: "it asks for the time", SCALAR_SUBQUERY_CHANGED: "a value that all rows are held against changed",
+  STATE_DOES_NOT_MATCH: "what was kept of it did not fit", WINDOW_WITHOUT_PARTITION_BY: "a window goes over all rows",
+};
+
+/** Why something was done so, as people say it; the words of the query's plan are plain enough. */
+export const reasonWords = (reason: string): string => REASONS[reason] ?? reason.replaceAll("_", " ").toLowerCase();
+
+/** How far something is behind what it follows. */
+export const lagWords = ({ lag, lag_seconds }: { lag: number | null; lag_seconds: number | null }): string =>
+  lag ? `${plural(lag, "snapshot")} (${duration(lag_seconds)}) behind` : lag === 0 ? "up to date" : "";
+
 /** A value of a cell as text; null is told from an empty text by who shows it. */
 export function text(value: Value): string {
   if (value === null || value === undefined) return "";

@@ -2,7 +2,7 @@
 import { type Item } from "./model";
 import { hop, newest, oldest, select, step } from "./select";
 import { closeFound, look } from "./search";
-import { fit, focus, nodeAt, panBy, repaint, resetView, stage, zoomAt } from "./view";
+import { fit, focus, headAt, nodeAt, panBy, repaint, resetView, stage, zoomAt } from "./view";
 
 const pointers = new Map<number, [x: number, y: number]>();
 let moved = 0, spread = 0;
@@ -18,9 +18,9 @@ export function dismissHint(): void {
 
 function hover(x: number, y: number): void {
   const item: Item | null = nodeAt(x, y);
+  stage.canvas.classList.toggle("over", Boolean(item ?? headAt(x, y)));
   if (item === focus.hovered) return;
   focus.hovered = item;
-  stage.canvas.classList.toggle("over", Boolean(item));
   repaint();
 }
 
@@ -55,7 +55,9 @@ export function listenToPointer(signal: AbortSignal): void {
       pointers.delete(event.pointerId);
       spread = 0;
       if (!pointers.size) canvas.classList.remove("moving");
-      if (wasClick) select(nodeAt(...place(event)));
+      if (!wasClick) return;
+      const head = headAt(...place(event));
+      if (head) select(head, true); else select(nodeAt(...place(event)));
     }, { signal });
   canvas.addEventListener("pointerleave", () => hover(-1, -1), { signal });
   canvas.addEventListener("wheel", (event) => {

@@ -2,7 +2,7 @@
 import {
   FONT, arrowhead, brush, colors, firstNode, isolated, laneColor, rowsInView, stats,
 } from "./draw";
-import { graph, shown, titleOf, type Item, type Node, type Sync } from "./model";
+import { graph, shown, titleOf, type Item, type Lane, type Node, type Sync } from "./model";
 import { type Run } from "./runs";
 import {
   areSyncsNamed, columnWidth, focus, isSyncShown, labelWidth, laneHeight, radius, reach, screenX, screenY, view,
@@ -247,7 +247,7 @@ function drawTap(sync: Sync, x: number, y: number): void {
 }
 
 export function syncText(sync: Sync): string {
-  let parts = [sync.when, ...sync.conditions];
+  let parts = [sync.when, sync.lag ?? "", ...sync.conditions];
   if (sync.state !== "active") parts = [sync.state, ...parts, sync.reason];
   return parts.filter(Boolean).join(" · ");
 }
@@ -275,6 +275,19 @@ function drawBand(sync: Sync, x: number, source: number, target: number): void {
   brush.setLineDash([]);
 }
 
+// A branch whose snapshots are all out of view is not empty: an arrow says on which side they are.
+function drawElsewhere(lane: Lane, width: number, y: number): void {
+  const last = lane.items.at(-1), first = lane.items[0];
+  if (!last || !first) return;
+  const isLeft = reach(last)[1] < width, isRight = reach(first)[0] > view.width;
+  if (!isLeft && !isRight) return;
+  brush.font = "11px " + FONT;
+  const text = isLeft ? `← ${titleOf(last)}` : `${titleOf(first)} →`;
+  brush.textAlign = isLeft ? "left" : "right";
+  written(fitted(text, 160), isLeft ? width + 2 : view.width - 8, y, colors.soft);
+  brush.textAlign = "left";
+}
+
 export function drawNames(): void {
   const width = labelWidth(), height = laneHeight(), [first, last] = rowsInView();
   brush.fillStyle = colors.paper;
@@ -292,5 +305,6 @@ export function drawNames(): void {
     brush.font = (lane.dropped ? "italic " : "600 ") + "13px " + FONT;
     brush.fillStyle = lane.dropped ? colors.soft : colors.ink;
     brush.fillText(isolated(fitted(lane.name, width - 38)), 24, y);
+    drawElsewhere(lane, width, y);
   }
 }

@@ -18,6 +18,7 @@ export interface GraphData {
   links: number[];
   syncs: Sync[];
   details: Details | null;
+  isPast?: boolean;
 }
 
 export interface Sync {
@@ -31,6 +32,7 @@ export interface Sync {
   kind: string;
   reason: string;
   conditions: string[];
+  lag?: string;
   track: number;
   trunk: number;
 }
@@ -187,7 +189,8 @@ export function tablesOf(node: Node): Record<string, number> {
 }
 
 export function arrange(): void {
-  shown.lanes = graph.lanes.filter((lane) => lane.shown);
+  // Of a moment that is past only those branches are shown that there were.
+  shown.lanes = graph.lanes.filter((lane) => lane.shown && (!graph.data.isPast || lane.nodes.length > 0));
   shown.lanes.forEach((lane, row) => { lane.row = row; lane.xs = []; lane.items = []; });
   for (const node of graph.nodes) node.shown = graph.lanes[node.lane].shown;
   foldAll();

@@ -4,7 +4,7 @@ import { readColors, stats, takeBrush } from "./draw";
 import { dismissHint, listenToKeys, listenToPointer } from "./hands";
 import { fillLegend } from "./legend";
 import { arrange, graph, load, shown, type GraphData, type Node } from "./model";
-import { additions, fillPanel } from "./panel";
+import { additions, fillPanel, showPanel } from "./panel";
 import { folding } from "./runs";
 import { listenToSearch } from "./search";
 import { select, watchers } from "./select";
@@ -63,8 +63,8 @@ export function mount(data: GraphData, watcher?: (node: Node | null) => void): (
   };
 }
 
-/** Show what became of the graph: where one looks, and at what, stays. */
-export function update(data: GraphData): void {
+/** Show what became of the graph: where one looks, and at what, stays; at another moment one looks at its newest. */
+export function update(data: GraphData, isMoment = false): void {
   const before = focus.selected?.id, hadAll = view.x;
   load(data);
   focus.hovered = focus.matches = null;
@@ -72,9 +72,9 @@ export function update(data: GraphData): void {
   arrange();
   view.x = hadAll;
   fillBranches();
-  fillPanel();
+  showPanel();
   stage.empty.hidden = shown.nodes.length > 0;
-  clamp();
+  if (isMoment) resetView(); else clamp();
   repaint();
 }
 

@@ -165,6 +165,13 @@ function coveredHeight(): number {
   return side.hidden || getComputedStyle(side).position !== "absolute" ? 0 : side.offsetHeight;
 }
 
+/** The newest snapshot of the branch whose name is there. */
+export function headAt(px: number, py: number): Node | null {
+  if (px < 0 || px >= labelWidth() - 6 || py < TOP - 4) return null;
+  const lane = shown.lanes[Math.round((py - TOP) / laneHeight() + view.y - 0.5)];
+  return lane?.nodes.at(-1) ?? null;
+}
+
 export function nodeAt(px: number, py: number): Item | null {
   if (px < labelWidth()) return null;
   const near = Math.max(14, radius() + 5);

@@ -120,9 +120,9 @@ class Branch:
         """One of its tables, as it is now."""
         return self.head.table(name)
 
-    def log(self, limit: int | None = None) -> list[Snapshot]:
-        """The head and its ancestors, newest first."""
-        return self.head.log(limit)
+    def log(self, limit: int | None = None, table: str | None = None) -> list[Snapshot]:
+        """The head and its ancestors, newest first; of a `table`, those that changed it."""
+        return self.head.log(limit, table)
 
     def movements(self, limit: int | None = None) -> list[BranchMovement]:
         """The branch's own log, newest first: where it was, since when, by whom and why.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
@@ -105,10 +105,20 @@ class Snapshot:
         """The snapshots it was made from beside its parents, by the branches' names of now."""
         return source_names(self._graph.catalog, self.edge)
 
-    def log(self, limit: int | None = None) -> list[Snapshot]:
-        """This snapshot and its ancestors, newest first."""
+    def log(self, limit: int | None = None, table: str | None = None) -> list[Snapshot]:
+        """This snapshot and its ancestors, newest first; of a `table`, those that changed it."""
         rows = history.log(self._graph.snapshots, self._row)
-        return [Snapshot(self.database, row) for row in islice(rows, check_limit(limit))]
+        found = rows if table is None else self._changing(rows, table)
+        return [Snapshot(self.database, row) for row in islice(found, check_limit(limit))]
+
+    def _changing(self, rows: Iterable[SnapshotRow], table: str) -> Iterator[SnapshotRow]:
+        """The snapshots that have another version of a table than their first parent."""
+        graph = self._graph
+        for row in rows:
+            parents = graph.record(row.address).parents[:1]
+            before = [graph.record(parent).tables.get(table) for parent in parents]
+            if graph.tables(row).get(table) not in (before or [None]):
+                yield row
 
     def artifact(self) -> bytes | dict[str, bytes]:
         """What a model's function made: bytes, or its files by path."""

@@ -69,6 +69,37 @@ class Sync:
         return self._chain[0].kind
 
     @property
+    def makes(self) -> str:
+        """What it makes: "view", "function", "model", "clone", or "version" of a schema."""
+        if not self._is_derived:
+            is_plain = all(one.get("change") == "NoChange" for one in self._changes)
+            return "clone" if is_plain else "version"
+        what = str(self._chain[0].spec["what"])
+        return {"sql": "view", "spark": "function"}.get(what, what)
+
+    @property
+    def definition(self) -> str:
+        """What makes it: a query, a named function, or schema changes, a line each.
+
+        It is empty for who may not read all its sources.
+        """
+        if "?" in self.sources:
+            return ""
+        view = View.from_json(self._chain[0].spec) if self._is_derived else None
+        if view is not None and (view.text or view.function):
+            return view.text or view.function
+        told = [one for one in self._changes if one.get("change") != "NoChange"]
+        parts = ("change", "table", "name", "new_name")
+        return "\n".join(" ".join(str(one[p]) for p in parts if one.get(p)) for one in told)
+
+    @property
+    def _changes(self) -> list[Mapping[str, Any]]:
+        """The schema changes between its branches, as they are written down."""
+        if self._is_derived:
+            return list(View.from_json(self._chain[0].spec).changes)
+        return [row.spec.get("change") or {} for row in self._chain]
+
+    @property
     def name(self) -> str:
         """What it is called: by its branches."""
         return f"{'+'.join(self.sources)}/{self.target}"

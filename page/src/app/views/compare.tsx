@@ -1,18 +1,21 @@
 // Two states side by side.
 import { type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { get, type Row } from "../api";
+import { Failure, get, type Row } from "../api";
 import { useData } from "../live";
-import { Cell, Field, Heading, Nothing, Shown, Wide } from "../parts";
+import { Field, Heading, Nothing, Shown, Wide } from "../parts";
+import { useBranches } from "../refs";
 import { go, to, type Route } from "../route";
-import { type DiffInfo, type Rows } from "../types";
+import { type DiffInfo, type Rows, type TableInfo } from "../types";
 import { number, refName, text } from "../words";
+import { DifferenceTable } from "./differences";
 
 const LIMIT = 200;
 
 export function CompareView({ route }: { route: Route }): JSX.Element {
   const { before = "", after = "", table = "" } = route.given;
   const [one, setOne] = useState(before), [other, setOther] = useState(after);
+  const branches = useBranches();
   useEffect(() => { setOne(before); setOther(after); }, [before, after]);
   return (
     <section class="page">
@@ -21,7 +24,8 @@ export function CompareView({ route }: { route: Route }): JSX.Element {
           <Field label="Before" value={one} onChange={setOne} list="refs" required />
           <Field label="After" value={other} onChange={setOther} list="refs" required />
           <button type="submit" class="main">Compare</button>
-          {before && after && <a class="button" href={to("merge", { source: after, into: before })}>Merge {refName(after)} into {refName(before)}…</a>}
+          {before && after && <a class="button" href={to("compare", { before: after, after: before })}>Swap</a>}
+          {after && branches.some(({ name }) => name === before) && <a class="button" href={to("merge", { source: after, into: before })}>Merge {refName(after)} into {refName(before)}…</a>}
         </form>
       </Heading>
       {before && after ? <Differences key={`${before} ${after}`} before={before} after={after} table={table} />
@@ -34,7 +38,7 @@ function Differences({ before, after, table }: { before: string; after: string; 
   const found = useData(`diff ${before} ${after}`, (signal) => get<DiffInfo>("/v1/diff", { before, after }, signal), ["commit", "branch"]);
   return (
     <Shown of={found}>{(diff) => {
-      const names = Object.keys(diff.tables).sort(), chosen = table || names[0];
+      const names = Object.keys(diff.tables).filter((name) => differs(diff.tables[name])).sort(), chosen = table || names[0];
       return (
         <>
           <SchemaChanges of={diff.schema_changes} />
@@ -48,12 +52,17 @@ function Differences({ before, after, table }: { before: string; after: string; 
                   <Count of={diff.tables[each].inserted} style="plus" /><Count of={diff.tables[each].updated} style="edit" />
                   <Count of={diff.tables[each].deleted} style="minus" /><td>{diff.tables[each].schema_state}</td>
                 </tr>))}</tbody></table></Wide>)}
+          {chosen && diff.tables[chosen] && diff.tables[chosen].schema_state !== "same" && <SchemaSides key={`schema ${chosen}`} before={before} after={after} table={chosen} />}
           {chosen && <RowDifferences key={chosen} before={before} after={after} table={chosen} />}
         </>
       );
     }}</Shown>
   );
 }
+
+/** Whether a table is another one: what was written back as it was is not. */
+const differs = ({ inserted, updated, deleted, schema_state }: DiffInfo["tables"][string]): boolean =>
+  inserted + updated + deleted > 0 || schema_state !== "same";
 
 /** How many rows; none has no colour. */
 function Count({ of, style }: { of: number; style: string }): JSX.Element {
@@ -64,44 +73,54 @@ export function SchemaChanges({ of }: { of: Row[] }): JSX.Element {
   if (!of.length) return <></>;
   return (
     <><h3>Schema</h3>
-      <ul class="plainlist">{of.map((change, at) => (
-        <li key={at}><code dir="auto">{changeWords(change)}</code></li>))}</ul></>
+      <ul class="plainlist">{of.map((change, at) => <li key={at}><SchemaChange of={change} /></li>)}</ul></>
   );
 }
 
-const changeWords = (change: Row): string => {
-  if (typeof change.text === "string") return change.text;
-  const { change: kind, ...rest } = change;
-  const given = Object.entries(rest).filter(([, value]) => value !== null && value !== "" && value !== false);
-  return `${text(kind ?? "change")}(${given.map(([key, value]) => `${key}=${text(value)}`).join(", ")})`;
-};
+const UNTOLD = new Set(["change", "title", "id", "text", "table", "name"]);
 
-function RowDifferences({ before, after, table }: { before: string; after: string; table: string }): JSX.Element {
-  const found = useData(`diff rows ${before} ${after} ${table}`, (signal) =>
-    get<Rows & { more: boolean }>("/v1/diff/rows", { before, after, table, limit: LIMIT }, signal), ["commit", "branch"]);
+/** A schema change as people say it: what, of what, and how. */
+function SchemaChange({ of }: { of: Row }): JSX.Element {
+  if (typeof of.text === "string") return <code dir="auto">{of.text}</code>;
+  if (typeof of.reverted === "string") return <>take back: <SchemaChange of={JSON.parse(of.reverted) as Row} /></>;
+  const words = text(of.change ?? "change").replace(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase();
+  const given = Object.entries(of).filter(([key, value]) => !UNTOLD.has(key) && value !== null && value !== "" && value !== false);
+  return <>{words} <b dir="auto">{[of.table, of.name].filter(Boolean).map((one) => text(one)).join(".")}</b> <span class="note" dir="auto">{given.map(([key, value]) => value === true ? key : `${key} ${text(value)}`).join(", ")}</span></>;
+}
+
+/** The columns of a table on both sides; one that is not there on a side has none there. */
+function SchemaSides({ before, after, table }: { before: string; after: string; table: string }): JSX.Element {
+  const found = useData(`sides ${before} ${after} ${table}`, (signal) => Promise.all([before, after].map((ref) =>
+    get<TableInfo>("/v1/table", { table, ref }, signal).catch((error: unknown) => { if (error instanceof Failure && error.status === 404) return null; throw error; }))), ["commit", "branch"]);
   return (
-    <Shown of={found}>{(diff) => {
-      const columns = [...new Set(diff.rows.flatMap((row) => Object.keys({ ...(row._before as Row | null), ...(row._after as Row | null) })))];
+    <Shown of={found}>{([one, other]) => {
+      const names = [...new Set([...(one?.columns ?? []), ...(other?.columns ?? [])].map(({ name }) => name))];
+      const words = (info: TableInfo | null, name: string): string => {
+        const column = info?.columns.find((each) => each.name === name);
+        return column ? `${column.type}${column.nullable ? "" : " not null"}${info?.key.includes(name) ? ", key" : ""}` : "—";
+      };
       return (
-        <div class="scroll" tabIndex={0} role="region" aria-label={`Rows of ${table} that differ`}>
-          <table class="rows differences"><caption class="note"><del>as in {refName(before)}</del> <ins>as in {refName(after)}</ins></caption><thead><tr><th scope="col">change</th>{columns.map((column) => <th scope="col" key={column} dir="auto">{column}</th>)}</tr></thead>
-            <tbody>{diff.rows.map((row, at) => <Difference key={at} row={row} columns={columns} />)}</tbody></table>
-          {diff.more && <p class="note">Only the first {LIMIT} rows are shown.</p>}
-        </div>
+        <Wide label={`Columns of ${table} on both sides`}><table class="summary sides"><caption class="note">Columns of {table}; what differs is marked.</caption>
+          <thead><tr><th scope="col">Column</th><th scope="col" dir="auto">{refName(before)}</th><th scope="col" dir="auto">{refName(after)}</th></tr></thead>
+          <tbody>{names.map((name) => {
+            const [then, now] = [words(one, name), words(other, name)];
+            return <tr key={name}><th scope="row" dir="auto">{name}</th>{then === now ? <><td>{then}</td><td>{now}</td></>
+              : <><td class="changed">{then === "—" ? then : <del>{then}</del>}</td><td class="changed">{now === "—" ? now : <ins>{now}</ins>}</td></>}</tr>;
+          })}</tbody></table></Wide>
       );
     }}</Shown>
   );
 }
 
-function Difference({ row, columns }: { row: Row; columns: string[] }): JSX.Element {
-  const before = row._before as Row | null, after = row._after as Row | null, kind = text(row._change_type);
+function RowDifferences({ before, after, table }: { before: string; after: string; table: string }): JSX.Element {
+  const found = useData(`diff rows ${before} ${after} ${table}`, (signal) =>
+    get<Rows & { more: boolean }>("/v1/diff/rows", { before, after, table, limit: LIMIT }, signal), ["commit", "branch"]);
   return (
-    <tr class={kind}><th scope="row">{kind}</th>{columns.map((column) => {
-      const old = before?.[column] ?? null, now = after?.[column] ?? null;
-      const isSame = before !== null && after !== null && text(old) === text(now);
-      return <td key={column} class={isSame ? "" : "changed"}>
-        {isSame ? <Cell value={now} /> : <>{before && <del><Cell value={old} /></del>} {after && <ins><Cell value={now} /></ins>}</>}
-      </td>;
-    })}</tr>
+    <Shown of={found}>{(diff) => diff.rows.length === 0 ? <p class="note">No row of {table} differs.</p> : (
+      <>
+        <DifferenceTable rows={diff.rows} keys={diff.columns.map(({ name }) => name)} label={`Rows of ${table} that differ`} caption={<><del>as in {refName(before)}</del> <ins>as in {refName(after)}</ins></>} />
+        {diff.more && <p class="note">Only the first {LIMIT} rows are shown.</p>}
+      </>
+    )}</Shown>
   );
 }

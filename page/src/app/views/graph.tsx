@@ -1,8 +1,8 @@
 // The graph, live: what happened, what follows what, and what can be done from there.
 import { type JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { el, type Child } from "../../graph/elements";
-import { type GraphData, type Node, type Sync } from "../../graph/model";
+import { titleOf, type GraphData, type Node, type Sync } from "../../graph/model";
 import { handle, mount, update } from "../../graph/mount";
 import { additions } from "../../graph/panel";
 import { get, post } from "../api";
@@ -10,10 +10,11 @@ import { useData } from "../live";
 import { Dialog, Field, Nothing, Problem } from "../parts";
 import { go, to, type Route } from "../route";
 import { actionsOf, SyncDialog, wordsOf, type ActedSync, type SyncAction } from "../sync_actions";
-import { useUser } from "../user";
-import { plural } from "../words";
+import { type SyncInfo } from "../types";
+import { useDefaultBranch, useUser } from "../user";
+import { duration, lagWords, number, plural } from "../words";
 
-type Deed = "branch" | "tag" | "reset" | "revert" | "merge";
+type Deed = "branch" | "tag" | "reset" | "revert" | "pick" | "merge";
 const COMBOBOX = { role: "combobox" } as object;
 const KINDS = ["commit", "branch", "tag", "sync"] as const;
 
@@ -26,19 +27,30 @@ function upTo(data: GraphData, count: number): GraphData {
   const start = data.kinds.findIndex(([name]) => name === "start");
   const told = nodes.filter((node) => node[4] !== start).length;
   const details = data.details && { ...data.details, snapshots: data.details.snapshots.slice(0, told) };
-  return { ...data, nodes, links, details };
+  // What became of the syncs is known as of now only.
+  return { ...data, nodes, links, details, syncs: [], isPast: true };
+}
+
+/** The graph with how far each sync is behind. */
+function withLags(data: GraphData, told: SyncInfo[]): GraphData {
+  const known = new Map(told.map((sync) => [sync.name, sync.lag ? `${number(sync.lag)} behind, ${duration(sync.lag_seconds)}` : lagWords(sync)]));
+  return { ...data, syncs: data.syncs.map((sync) => ({ ...sync, lag: known.get(sync.name) })) };
 }
 
 export function GraphView({ route }: { route: Route }): JSX.Element {
-  const found = useData("graph", (signal) => get<GraphData>("/v1/graph", { format: "data", limit: 5000 }, signal), [...KINDS]);
+  const found = useData("graph", async (signal) => {
+    const syncs = get<{ syncs: SyncInfo[] }>("/v1/syncs", {}, signal).catch(() => ({ syncs: [] }));
+    const data = await get<GraphData>("/v1/graph", { format: "data", limit: 5000 }, signal);
+    return withLags(data, (await syncs).syncs);
+  }, [...KINDS]);
   const [deed, setDeed] = useState<{ what: Deed; node: Node } | null>(null);
   const [asked, setAsked] = useState<AskedSync | null>(null);
   const user = useUser();
   const [moment, setMoment] = useState<number | null>(null);
   const marked = useRef<Node | null>(null);
-  const isMounted = useRef(false);
+  const isMounted = useRef(false), seen = useRef(moment);
   const data = found.data;
-  const shown = data && moment !== null ? upTo(data, moment) : data;
+  const shown = useMemo(() => data && moment !== null ? upTo(data, moment) : data, [data, moment]);
 
   useEffect(() => {
     if (!shown) return;
@@ -46,7 +58,11 @@ export function GraphView({ route }: { route: Route }): JSX.Element {
     additions.syncParts = (sync) => [
       el("span", { class: "deeds", role: "group", "aria-label": `What can be done about ${sync.name}` }, ...syncButtons(sync, setAsked),
         el("a", { class: "button", href: to("syncs", { name: sync.name }), "aria-label": `More about ${sync.name}` }, "More"))];
-    if (isMounted.current) { update(shown); return; }
+    if (isMounted.current) {
+      update(shown, seen.current !== moment);
+      seen.current = moment;
+      return;
+    }
     isMounted.current = true;
     unmount.current = mount(shown);
     performance.mark("first view");
@@ -80,11 +96,12 @@ export function GraphView({ route }: { route: Route }): JSX.Element {
           <button type="button" id="fit" title="Show everything (F)">Fit</button>
           <button type="button" id="reset" title="Back to the first view (0)">Reset</button>
         </div>
-        <label class="slider"><span>As of {last ? new Date(last[5]).toISOString().slice(0, 19).replace("T", " ") + " UTC" : "—"}</span>
+        <label class="slider"><span>As of {last ? new Date(last[5]).toISOString().slice(0, 19).replace("T", " ") + " UTC" : "—"}{moment !== null && `: ${plural(at, "snapshot")} of ${number(count)}; syncs are shown as of now only`}</span>
           <input type="range" min={1} max={Math.max(1, count)} value={at} aria-label="Show the graph as of a moment"
             aria-valuetext={`${plural(at, "snapshot")} of ${count}`}
             onInput={(event) => setMoment(Number(event.currentTarget.value) >= count ? null : Number(event.currentTarget.value))} />
         </label>
+        {moment !== null && <button type="button" onClick={() => setMoment(null)}>Now</button>}
       </div>
       {found.error && <Problem error={found.error} retry={found.reload} />}
       <div class="picture">
@@ -121,6 +138,8 @@ function deedsOf(node: Node, marked: { current: Node | null }, choose: (deed: { 
     el("a", { class: "button", href: to("data", { ref: heads ? node.heads[0] : node.id }) }, "Tables"),
     el("a", { class: "button", href: to("provenance", { ref: node.id }) }, "Where from"),
   ];
+  const parent = node.detail?.parents[0] ?? node.incoming.find((link) => !link.isSource)?.source.id;
+  if (parent) parts.push(el("a", { class: "button", href: to("compare", { before: parent, after: node.id }) }, "What changed"));
   if (marked.current && marked.current !== node) {
     const [before, after] = [marked.current, node].sort((a, b) => a.sequence - b.sequence);
     parts.push(button(`Compare with ${handle.lanes[marked.current.lane].name} ${marked.current.id.slice(0, 7)}`, () => go("compare", { before: before.id, after: after.id })));
@@ -129,6 +148,7 @@ function deedsOf(node: Node, marked: { current: Node | null }, choose: (deed: { 
   } else parts.push(button("Compare…", () => { marked.current = node; handle.select(node); }));
   parts.push(button("Branch…", () => choose({ what: "branch", node })), button("Tag…", () => choose({ what: "tag", node })));
   if (heads) parts.push(button("Merge…", () => choose({ what: "merge", node })));
+  if (parent) parts.push(button("Pick…", () => choose({ what: "pick", node })));
   parts.push(button("Revert…", () => choose({ what: "revert", node })), button("Reset to it…", () => choose({ what: "reset", node })));
   return [...handle.syncs.filter((sync) => sync.target === node.lane && sync.state !== "active").flatMap((sync) => stoppedParts(sync, ask)),
     el("div", { class: "deeds", role: "group", "aria-label": "What can be done here" }, ...parts)];
@@ -150,23 +170,25 @@ const TITLES: Record<Deed, [title: string, action: string, label: string]> = {
   tag: ["A name for this snapshot", "Create tag", "Name of the tag"],
   reset: ["Let a branch be as it was here", "Reset branch", "Branch"],
   revert: ["Take this change back", "Revert", "On branch"],
+  pick: ["Make this change on another branch, too", "Pick", "On branch"],
   merge: ["Merge into another branch", "Look at it first", "Into branch"],
 };
 
 function DeedDialog({ what, node, onClose }: { what: Deed; node: Node; onClose: () => void }): JSX.Element {
-  const lane = handle.lanes[node.lane].name;
-  const [name, setName] = useState(what === "reset" || what === "revert" ? lane : what === "merge" && lane !== "main" ? "main" : "");
+  const lane = handle.lanes[node.lane].name, main = useDefaultBranch();
+  const [name, setName] = useState(what === "reset" || what === "revert" ? lane : (what === "merge" || what === "pick") && lane !== main ? main : "");
   const [title, action, label] = TITLES[what];
   const act = async (): Promise<void> => {
     if (what === "branch") await post("/v1/branches", { name, from: `id:${node.id}` });
     if (what === "tag") await post("/v1/tags", { name, ref: `id:${node.id}` });
     if (what === "reset") await post("/v1/branch/reset", { branch: name, ref: `id:${node.id}` });
     if (what === "revert") await post("/v1/branch/revert", { branch: name, ref: `id:${node.id}` });
+    if (what === "pick") await post("/v1/branch/cherry-pick", { branch: name, ref: `id:${node.id}` });
     if (what === "merge") go("merge", { source: node.heads[0], into: name });
   };
   return (
     <Dialog title={title} action={action} isDanger={what === "reset"} onClose={onClose} onDone={act}>
-      <p class="note">Snapshot {node.id.slice(0, 10)} of {lane}</p>
+      <p class="note">Snapshot {node.id.slice(0, 10)} of {lane}: <span dir="auto">{titleOf(node)}</span></p>
       <Field label={label} value={name} onChange={setName} required list={what === "tag" || what === "branch" ? undefined : "refs"} />
       {what === "reset" && <p class="note">What was committed after it stays readable by its id, and in the branch's log.</p>}
     </Dialog>

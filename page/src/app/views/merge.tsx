@@ -16,7 +16,14 @@ interface Rules { on_conflict: Policy | Record<string, Policy>; granularity: str
 type Settled = Record<string, { key: Row; take: Policy }[]>;
 
 const keyOf = (row: Row): Row => Object.fromEntries(Object.entries(row).filter(([column]) => !column.startsWith("_")));
-const policies = (source: string, into: string): [string, string][] => [["fail", "let me choose"], ["ours", `keep the rows of ${into}`], ["theirs", `take the rows of ${source}`]];
+const policies = (source: string, into: string): [string, string][] => [["fail", "let me choose"], ["ours", `keep what ${into} says`], ["theirs", `take what ${source} says`]];
+
+/** What is no row, but both sides' say about a column or table. */
+const isOfSchema = (conflict: Row): boolean => conflict.kind === "schema" && !("_ours" in conflict);
+
+/** The sides by the names of their branches. */
+const sideWords = (why: string, source: string, into: string): string =>
+  why.replace(/\bours\b/g, into).replace(/\btheirs\b/g, source);
 
 /** What is changed at all, in words. */
 const countWords = (counts: Record<string, number>): string =>
@@ -39,32 +46,37 @@ export function MergeForm({ source, into, preview, merge, words }: {
   return (
     <>
       <div class="bar">
-        <Choice label="Where both changed the same" value={granularity} options={["row", "cell"]} onChange={setGranularity} />
-        <Choice label="Do this" value={whole} options={rules} onChange={(value) => { setTables({}); setWhole(value as Policy); }} />
+        <Choice label="A conflict is" value={granularity} options={[["row", "a row that both changed"], ["cell", "a cell that both changed"]]} onChange={setGranularity} />
+        <Choice label="Where there is one" value={whole} options={rules} onChange={(value) => { setTables({}); setWhole(value as Policy); }} />
         <Field label="Message of the merge" value={message} onChange={setMessage} placeholder={`merge ${refName(source)}`} />
       </div>
       <Shown of={found}>{(told) => {
         const names = Object.keys(told.conflicts);
+        const rowsOf = (table: string): Row[] => told.conflicts[table].filter((one) => !isOfSchema(one));
         const isSettled = (table: string): boolean => (tables[table] ?? whole) !== "fail" || (settled[table] ?? []).length === told.conflicts[table].length;
         const areSettled = names.every(isSettled) && !Object.keys(told.schema_conflicts).length && !told.refusal;
+        const isNothing = told.is_clean && !told.fast_forward && !told.schema_changes.length && Object.values(told.changes).every((counts) => countWords(counts) === "nothing");
+        const count = names.reduce((sum, table) => sum + rowsOf(table).length, 0);
         return (
           <>
             <p class={told.is_clean || areSettled ? "fine" : "bad"} role="status">
-              {told.is_clean ? (told.fast_forward ? `Nothing stands in the way: ${into} only moves on.` : "Nothing stands in the way.")
+              {isNothing && whole === "fail" && !Object.keys(tables).length ? `There is nothing to merge: ${refName(into)} has all that ${refName(source)} changed.`
+                : told.is_clean ? (told.fast_forward ? `Nothing stands in the way: ${into} only moves on.` : "Nothing stands in the way.")
                 : areSettled ? "All conflicts are settled as you chose."
                 : told.refusal ? `The rows of both sides together would be refused: ${told.refusal}`
-                : `Both sides changed ${plural(names.reduce((sum, table) => sum + told.conflicts[table].length, 0), "row")}, each in its own way: choose what counts.`}
+                : count ? `Both sides changed ${plural(count, "row")}, each in its own way: choose what counts.`
+                : "Both sides changed the schema, each in its own way: choose by a rule whose counts."}
             </p>
             <SchemaChanges of={told.schema_changes} />
-            {Object.entries(told.schema_conflicts).map(([element, why]) => <p class="bad" key={element}><b>{element}</b>: {why}</p>)}
-            {Object.keys(told.changes).length > 0 && <ul class="plainlist">{Object.entries(told.changes).map(([table, counts]) => (
+            {Object.entries(told.schema_conflicts).map(([element, why]) => <p class="bad" key={element}>The schema of <b dir="auto">{element}</b>: {sideWords(why, refName(source), refName(into))}</p>)}
+            {Object.keys(told.changes).length > 0 && <ul class="plainlist">{Object.entries(told.changes).filter(([, counts]) => countWords(counts) !== "nothing").map(([table, counts]) => (
               <li key={table}><b dir="auto">{table}</b>: {countWords(counts)}</li>))}</ul>}
             {names.map((table) => (
               <fieldset class="conflict" key={table}><legend>{table}: {plural(told.conflicts[table].length, "conflict")}</legend>
                 <Choice label={`Rule for ${table}`} value={tables[table] ?? whole} options={rules}
                   onChange={(value) => setTables({ ...Object.fromEntries(names.map((one) => [one, tables[one] ?? whole])), [table]: value as Policy })} />
-                <Conflicts rows={told.conflicts[table]} source={refName(source)} into={refName(into)} policy={tables[table] ?? whole} settled={settled[table] ?? []}
-                  onSettle={(key, take) => setSettled({ ...settled, [table]: [...(settled[table] ?? []).filter((one) => JSON.stringify(one.key) !== JSON.stringify(key)), { key, take }] })} />
+                {rowsOf(table).length > 0 && <Conflicts rows={rowsOf(table)} source={refName(source)} into={refName(into)} policy={tables[table] ?? whole} settled={settled[table] ?? []}
+                  onSettle={(key, take) => setSettled({ ...settled, [table]: [...(settled[table] ?? []).filter((one) => JSON.stringify(one.key) !== JSON.stringify(key)), { key, take }] })} />}
               </fieldset>))}
             <Act words={words} isMain isOff={!told.is_clean && !areSettled} act={() => merge({ on_conflict, granularity, settled, message })} />
           </>

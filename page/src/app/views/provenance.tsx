@@ -4,11 +4,12 @@ import { get } from "../api";
 import { useData } from "../live";
 import { Shown, SnapshotLink, Time } from "../parts";
 import { to, type Route } from "../route";
+import { useDefaultBranch } from "../user";
 import { refName } from "../words";
 
 /** Where a snapshot comes from, as a tree. */
 export function ProvenanceView({ route }: { route: Route }): JSX.Element {
-  const ref = route.given.ref ?? "main";
+  const main = useDefaultBranch(), ref = route.given.ref ?? main;
   const found = useData(`provenance ${ref}`, (signal) => get<{ tree: Origin }>("/v1/provenance", { ref }, signal), ["commit"]);
   return (
     <section class="page">

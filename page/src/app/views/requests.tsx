@@ -6,6 +6,7 @@ import { useData } from "../live";
 import { Act, Dialog, Field, Heading, Nothing, Shown, State, Time } from "../parts";
 import { goAfter, to, type Route } from "../route";
 import { type CheckInfo, type RequestDetails, type RequestInfo, type Snapshot } from "../types";
+import { useDefaultBranch } from "../user";
 import { MergeForm } from "./merge";
 
 const DONE: Record<string, string> = { comment: "said", approve: "approved", close: "closed it", reopen: "reopened it", merge: "merged it" };
@@ -30,7 +31,7 @@ export function RequestsView({ route }: { route: Route }): JSX.Element {
 }
 
 function NewRequest({ onClose }: { onClose: () => void }): JSX.Element {
-  const [source, setSource] = useState(""), [into, setInto] = useState("main"), [title, setTitle] = useState(""), [description, setDescription] = useState("");
+  const [source, setSource] = useState(""), main = useDefaultBranch(), [into, setInto] = useState(main), [title, setTitle] = useState(""), [description, setDescription] = useState("");
   return (
     <Dialog title="Ask for a merge" action="Ask" onClose={onClose} onDone={() =>
       goAfter(post<RequestInfo>("/v1/merge-requests", { source, into, title, description }), "requests", (made) => ({ number: made.number }))}>

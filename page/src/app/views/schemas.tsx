@@ -1,15 +1,17 @@
 // Schemas: the versions that are alive, what each application sees, and a change tried first.
 import { type JSX } from "preact";
 import { useState } from "preact/hooks";
-import { get, post, Failure } from "../api";
+import { asFailure, Failure, get, post } from "../api";
 import { useData } from "../live";
-import { Act, Choice, Field, Heading, Nothing, Problem, Shown, State } from "../parts";
+import { Act, Choice, Field, Heading, Nothing, Problem, Shown, SnapshotLink, State, Wide } from "../parts";
 import { useBranches } from "../refs";
 import { go, to, type Route } from "../route";
-import { type Explanation, type SyncInfo, type TableInfo } from "../types";
+import { type Explanation, type Snapshot, type SqlAnswer, type SyncInfo, type TableInfo } from "../types";
+import { useDefaultBranch } from "../user";
+import { text } from "../words";
 
 export function SchemasView({ route }: { route: Route }): JSX.Element {
-  const branch = route.given.branch ?? "main";
+  const main = useDefaultBranch(), branch = route.given.branch ?? main;
   const branches = useBranches();
   const syncs = useData("schema syncs", (signal) => get<{ syncs: SyncInfo[] }>("/v1/syncs", {}, signal), ["sync", "branch"]);
   const chained = (syncs.data?.syncs ?? []).filter((sync) => sync.kind === "schema_change");
@@ -24,14 +26,41 @@ export function SchemasView({ route }: { route: Route }): JSX.Element {
       </Heading>
       {chained.length > 0 && <><h3>Versions in step</h3>
         <ul class="plainlist">{chained.map((sync) => (
-          <li key={sync.name}><a href={to("schemas", { branch: sync.sources[0] })}>{sync.sources[0]}</a> {sync.direction === "both" ? "↔" : sync.direction === "forward" ? "→" : "←"} <a href={to("schemas", { branch: sync.target })}>{sync.target}</a> <State of={sync.state} /> <a class="note" href={to("syncs", { name: sync.name })}>its sync</a></li>))}</ul></>}
+          <li key={sync.name}><a href={to("schemas", { branch: sync.sources[0] })}>{sync.sources[0]}</a> {sync.direction === "both" ? "↔" : sync.direction === "forward" ? "→" : "←"} <a href={to("schemas", { branch: sync.target })}>{sync.target}</a> <State of={sync.state} /> <a class="note" href={to("syncs", { name: sync.name })}>its sync</a></li>))}</ul>
+        <Versions branches={[...new Set(chained.flatMap((sync) => [...sync.sources, sync.target]))]} /></>}
       <Shown of={tables}>{(found) => found.length ? (
         <div class="schemas">{found.map((table) => (
           <details class="table" key={table.name} open={found.length < 6}><summary><b dir="auto">{table.name}</b><span>{table.columns.length} columns · {table.row_count.toLocaleString("en")} rows</span></summary>
             <ul>{table.columns.map((column) => <li key={column.name}><span dir="auto">{column.name} {table.key.includes(column.name) && <small class="note">key</small>}</span><span>{column.type}{column.nullable ? "" : " not null"}</span></li>)}</ul></details>))}</div>
       ) : <Nothing><p>No tables yet. <a href={to("sql", { branch })}>Create one</a>.</p></Nothing>}</Shown>
-      <Try branch={branch} />
+      <Try key={branch} branch={branch} />
     </section>
+  );
+}
+
+const DIRECTIONS: Record<string, string> = {
+  none: "no old version stays", both: "each side sees what the other writes", forward: "the new version sees what the old one writes", reverse: "the old version sees what the new one writes",
+};
+const columnsOf = (branches: string[]): string =>
+  `SELECT table_schema, table_name, column_name, data_type FROM information_schema.columns WHERE table_schema IN (${branches.map(() => "?").join(", ")}) ORDER BY table_name, ordinal_position`;
+
+/** What an application of each version sees, where versions differ. */
+function Versions({ branches }: { branches: string[] }): JSX.Element {
+  const found = useData(`versions ${branches.join()}`, async (signal) => {
+    const { rows } = await post<SqlAnswer>("/v1/sql", { sql: columnsOf(branches), parameters: branches, branch: branches[0] }, signal);
+    return branches.map((branch) => new Map(rows.filter((row) => row.table_schema === branch)
+      .map((row): [string, string] => [`${text(row.table_name)}.${text(row.column_name)}`, text(row.data_type)])));
+  }, ["commit", "branch"]);
+  return (
+    <Shown of={found}>{(sides) => {
+      const names = [...new Set(sides.flatMap((side) => [...side.keys()]))].filter((name) => new Set(sides.map((side) => side.get(name))).size > 1);
+      if (!names.length) return <p class="note">All of them see the same columns.</p>;
+      return (
+        <Wide label="What each version sees"><table class="summary sides"><caption class="note">Columns that not all versions see alike; the others are the same.</caption>
+          <thead><tr><th scope="col">Column</th>{branches.map((branch) => <th scope="col" key={branch} dir="auto">{branch}</th>)}</tr></thead>
+          <tbody>{names.map((name) => <tr key={name}><th scope="row" dir="auto">{name}</th>{sides.map((side, at) => <td key={branches[at]}>{side.get(name) ?? <span class="note">not there</span>}</td>)}</tr>)}</tbody></table></Wide>
+      );
+    }}</Shown>
   );
 }
 
@@ -40,31 +69,38 @@ function Try({ branch }: { branch: string }): JSX.Element {
   const [sync, setSync] = useState("none"), [name, setName] = useState("");
   const explain = async (): Promise<void> => {
     setError(null);
+    setMade(null);
     setTold(null);
     try {
       const found = await post<Explanation>("/v1/schema/explain", { branch, changes: [change] });
       setTold(found);
       setSync(found.legal.includes("both") ? "both" : found.legal[0] ?? "none");
-    } catch (failure) { if (failure instanceof Failure) setError(failure); else throw failure; }
+    } catch (failure) { setError(asFailure(failure)); }
   };
-  const apply = (): Promise<unknown> => post("/v1/schema/changes", {
-    branch, changes: [change], sync, ...(sync === "forward" ? { to: name } : sync === "none" ? {} : { keep: name }),
-  });
+  const [made, setMade] = useState<Snapshot | null>(null);
+  const apply = async (): Promise<void> => {
+    if (sync !== "none" && !name.trim())
+      throw new Failure("invalid_name", sync === "forward" ? "Type a name for the new version first." : "Type a name under which the old version stays first, or choose no sync.", 422);
+    setMade(await post<Snapshot>("/v1/schema/changes", {
+      branch, changes: [change], sync, ...(sync === "forward" ? { to: name } : sync === "none" ? {} : { keep: name }),
+    }));
+  };
   return (
     <div class="try">
       <h3>Try a change</h3>
       <form onSubmit={(event) => { event.preventDefault(); void explain(); }}>
-        <label class="field"><span>ALTER TABLE statement</span><textarea rows={3} value={change} spellcheck={false} placeholder="ALTER TABLE orders ADD COLUMN note STRING" onInput={(event) => setChange(event.currentTarget.value)} /></label>
-        <button type="submit">What would it do?</button>
+        <label class="field"><span>ALTER TABLE statement</span><textarea rows={3} value={change} spellcheck={false} placeholder="ALTER TABLE orders ADD COLUMN note STRING" onInput={(event) => { setTold(null); setChange(event.currentTarget.value); }} /></label>
+        <button type="submit" disabled={!change.trim()}>What would it do?</button>
       </form>
       {error && <Problem error={error} />}
+      {made && <p class="fine" role="status">Done, in <SnapshotLink id={made.id} />.</p>}
       {told && (
         <div role="status">
-          <p class="fine">Old applications can be kept in step: {told.legal.filter((one) => one !== "none").join(", ") || "in no direction"}</p>
+          <p class="fine">Old applications can be kept in step: {told.legal.filter((one) => one !== "none").map((one) => `${one} (${DIRECTIONS[one] ?? one})`).join(", ") || "in no direction"}</p>
           {Object.entries(told.illegal).map(([direction, why]) => <p key={direction} class="bad"><b>{direction}</b>: {why}</p>)}
           {told.scans.length > 0 && <p class="note">It reads every row of {told.scans.join(", ")}.</p>}
           {told.failures.map((one) => <p key={one} class="bad">{one}</p>)}
-          <div class="bar"><Choice label="Sync direction" value={sync} options={["none", ...told.legal.filter((one) => one !== "none")]} onChange={setSync} />
+          <div class="bar"><Choice label="Sync direction" value={sync} options={["none", ...told.legal.filter((one) => one !== "none")].map((one): [string, string] => [one, `${one}: ${DIRECTIONS[one] ?? one}`])} onChange={setSync} />
             {sync !== "none" && <Field label={sync === "forward" ? "Name of the new version" : "Name under which the old version stays"} value={name} onChange={setName} required />}
             <Act words={`Change ${branch}`} isMain act={apply} onDone={() => { setTold(null); setChange(""); }} /></div>
         </div>)}

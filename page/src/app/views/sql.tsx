@@ -1,42 +1,47 @@
 // SQL: with completion, a plan, a chart, and the answer as a file.
 import { type JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
-import { ARROW, Failure, get, post, postForArrow, type Column, type Row } from "../api";
+import { ARROW, asFailure, Failure, get, post, postForArrow, type Column, type Row } from "../api";
 import { useData } from "../live";
 import { Act, Choice, Heading, Nothing, Problem, RowTable, SnapshotLink } from "../parts";
 import { useBranches } from "../refs";
 import { type Route } from "../route";
 import { type SqlAnswer, type TableInfo } from "../types";
-import { isNumber, plural, text } from "../words";
+import { useDefaultBranch } from "../user";
+import { isNumber, number, plural, text } from "../words";
 import { quoted } from "./edits";
 
-const WORDS = ["SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "JOIN", "LEFT JOIN", "INSERT INTO", "UPDATE", "DELETE FROM", "CREATE TABLE", "CREATE BRANCH", "VERSION AS OF", "count(*)", "sum(", "avg(", "EXPLAIN"];
-const MOST = 1000;
+const WORDS = ["SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "JOIN", "LEFT JOIN", "INSERT INTO", "UPDATE", "DELETE FROM", "CREATE TABLE", "CREATE MATERIALIZED VIEW", "CREATE VIEW", "CREATE BRANCH", "VERSION AS OF", "count(*)", "sum(", "avg(", "EXPLAIN"];
+const MOST = 1000, MOST_BARS = 40;
 const FIRST = "CREATE TABLE orders (id BIGINT PRIMARY KEY, city STRING)";
 
 export function SqlView({ route }: { route: Route }): JSX.Element {
   const branches = useBranches();
-  const [branch, setBranch] = useState(route.given.branch ?? "main");
+  const main = useDefaultBranch(), [branch, setBranch] = useState(route.given.branch ?? main);
   const [sql, setSql] = useState(route.given.sql ?? "");
-  const [answer, setAnswer] = useState<SqlAnswer | null>(null), [plan, setPlan] = useState("");
+  const [answer, setAnswer] = useState<Answered | null>(null), [plan, setPlan] = useState("");
+  const stop = useRef<AbortController | null>(null);
   const [error, setError] = useState<Failure | null>(null), [isBusy, setBusy] = useState(false);
   const [isChart, setChart] = useState(false);
   const tables = useData(`names ${branch}`, async (signal) => {
     const found = await get<{ tables: string[] }>("/v1/tables", { ref: branch }, signal);
     return Promise.all(found.tables.slice(0, 40).map((table) => get<TableInfo>("/v1/table", { table, ref: branch }, signal)));
   }, ["branch"]);
-  const names = [...new Set([...(tables.data ?? []).flatMap((table) => [table.name, ...table.columns.map((column) => column.name)]), ...branches.map((one) => one.name), ...WORDS])];
-  const example = tables.data?.[0] ? `SELECT * FROM ${/^\w+$/.test(tables.data[0].name) ? tables.data[0].name : quoted(tables.data[0].name)} LIMIT 10` : FIRST;
+  const names = [...new Set([...[...(tables.data ?? []).flatMap((table) => [table.name, ...table.columns.map((column) => column.name)]), ...branches.map((one) => one.name)].map(named), ...WORDS])];
+  const example = tables.data?.[0] ? `SELECT * FROM ${named(tables.data[0].name)} LIMIT 10` : FIRST;
   const run = async (isPlan: boolean): Promise<void> => {
+    if (isBusy || !sql.trim()) return;
+    const { signal } = stop.current = new AbortController();
     setBusy(true);
     setError(null);
+    setAnswer(null);
+    setPlan("");
     try {
-      const told = await post<SqlAnswer>("/v1/sql", { sql: isPlan ? `EXPLAIN ${sql}` : sql, branch, limit: MOST });
+      const told = await post<SqlAnswer>("/v1/sql", { sql: isPlan ? `EXPLAIN ${sql}` : sql, branch, limit: MOST }, signal);
       if (isPlan) setPlan(told.rows.map((row) => Object.values(row).map(text).join("  ")).join("\n"));
-      else { setAnswer(told); setPlan(""); }
+      else { setAnswer({ ...told, sql, branch }); if (told.snapshot) tables.reload(); }
     } catch (failure) {
-      if (!(failure instanceof Failure)) throw failure;
-      setError(failure);
+      setError(signal.aborted ? new Failure("stopped", "The server may go on with it for a while; what changes rows is committed or not, and the graph shows which.", 0) : asFailure(failure));
     }
     setBusy(false);
   };
@@ -47,22 +52,31 @@ export function SqlView({ route }: { route: Route }): JSX.Element {
         <Editor value={sql} names={names} onChange={setSql} onRun={() => void run(false)} />
         <div class="row"><button type="submit" class="main" disabled={isBusy || !sql.trim()}>{isBusy ? "Running…" : "Run"}</button>
           <button type="button" disabled={isBusy || !sql.trim()} onClick={() => void run(true)}>Plan</button>
+          {isBusy && <button type="button" onClick={() => stop.current?.abort()}>Stop waiting</button>}
           <span class="note keys">Ctrl+Enter runs it; Tab takes the first suggestion, Escape takes none</span></div>
       </form>
       {error && <Problem error={error} />}
-      {plan && <pre aria-label="Plan">{plan}</pre>}
-      {answer && <Answer of={answer} sql={sql} branch={branch} isChart={isChart} setChart={setChart} />}
-      {!answer && !error && !plan && <Nothing><p>{example === FIRST ? "Ask something; there is no table yet, so make one first:" : "Ask something:"} <button type="button" onClick={() => setSql(example)}><code>{example}</code></button></p></Nothing>}
+      {plan && <pre aria-label="Plan" tabIndex={0}>{plan}</pre>}
+      {answer && <Answer of={answer} isChart={isChart} setChart={setChart} />}
+      {isBusy && <p class="note" role="status">It runs on the server…</p>}
+      {!answer && !error && !plan && !isBusy && <Nothing><p>{!tables.data ? "Ask something, such as" : example === FIRST ? "Ask something; there is no table yet, so make one first:" : "Ask something:"} <button type="button" onClick={() => setSql(example)}><code>{example}</code></button></p></Nothing>}
     </section>
   );
 }
+
+/** An answer, with the statement that it answers. */
+interface Answered extends SqlAnswer { sql: string; branch: string }
+
+/** A name as SQL takes it. */
+const named = (name: string): string => (/^[A-Za-z_]\w*$/.test(name) ? name : quoted(name));
+const bare = (name: string): string => name.replaceAll("`", "").toLowerCase();
 
 function Editor({ value, names, onChange, onRun }: { value: string; names: string[]; onChange: (value: string) => void; onRun: () => void }): JSX.Element {
   const box = useRef<HTMLTextAreaElement>(null);
   const [at, setAt] = useState(0);
   const [isPlain, setPlain] = useState(false);
-  const begun = /[\w.`]+$/.exec(value.slice(0, at))?.[0] ?? "";
-  const fitting = begun.length > 1 && !isPlain ? names.filter((name) => name.toLowerCase().startsWith(begun.toLowerCase()) && name !== begun).slice(0, 8) : [];
+  const begun = /[\p{L}\p{N}_`]+$/u.exec(value.slice(0, at))?.[0] ?? "";
+  const fitting = bare(begun).length > 1 && !isPlain ? names.filter((name) => bare(name).startsWith(bare(begun)) && name !== begun).slice(0, 8) : [];
   const take = (name: string): void => {
     const before = value.slice(0, at - begun.length) + name;
     onChange(before + value.slice(at));
@@ -86,33 +100,41 @@ function Editor({ value, names, onChange, onRun }: { value: string; names: strin
   );
 }
 
-function Answer({ of, sql, branch, isChart, setChart }: { of: SqlAnswer; sql: string; branch: string; isChart: boolean; setChart: (is: boolean) => void }): JSX.Element {
+function Answer({ of, isChart, setChart }: { of: Answered; isChart: boolean; setChart: (is: boolean) => void }): JSX.Element {
   const numbers = of.columns.filter(({ type }) => isNumber(type));
+  const [told, setTold] = useState("");
   return (
     <div role="region" aria-label="Answer">
-      <p class="note" role="status">{of.snapshot ? <>{plural(of.changed, "row")} changed in <SnapshotLink id={of.snapshot} /></> : `${plural(of.rows.length, "row")}${of.more ? " of more" : ""}`} · {of.engine} engine</p>
+      <p class="note" role="status">{of.snapshot ? <>{plural(of.changed, "row")} changed in <SnapshotLink id={of.snapshot} /></> : of.columns.length === 0 ? "Done." : of.more ? `The first ${plural(of.rows.length, "row")}; there are more` : plural(of.rows.length, "row")} · {of.engine} engine</p>
       {of.columns.length > 0 && <>
         <div class="row">
           {numbers.length > 0 && <button type="button" aria-pressed={isChart} onClick={() => setChart(!isChart)}>Chart</button>}
-          <button type="button" onClick={() => save("answer.csv", "text/csv", csv(of))}>Save as CSV</button>
-          <Act words="Save as Arrow" act={() => saveArrow(sql, branch)} />
+          <Act words="Save as CSV" act={async () => setTold(await saveCsv(of))} />
+          <Act words="Save as Arrow" act={() => saveArrow(of)} />
+          {told && <span class="note" role="status">{told}</span>}
         </div>
-        {isChart && numbers.length > 0 ? <Bars columns={of.columns} rows={of.rows} /> : <RowTable columns={of.columns} rows={of.rows} label="Rows of the answer" />}
+        {isChart && numbers.length > 0 ? <Chart columns={of.columns} rows={of.rows} /> : <RowTable columns={of.columns} rows={of.rows} label="Rows of the answer" />}
       </>}
     </div>
   );
 }
 
-/** One bar for each row: the first column that is no number names it, the last number is its length. */
-function Bars({ columns, rows }: { columns: Column[]; rows: Row[] }): JSX.Element {
-  const value = columns.findLast(({ type }) => isNumber(type)) ?? columns[0], label = columns.find(({ type }) => !isNumber(type)) ?? columns[0];
-  const shown = rows.slice(0, 40), most = Math.max(...shown.map((row) => Math.abs(Number(row[value.name]) || 0)), 1e-9);
+/** One bar for each row; what names it and what is its length can be chosen. */
+function Chart({ columns, rows }: { columns: Column[]; rows: Row[] }): JSX.Element {
+  const numbers = columns.filter(({ type }) => isNumber(type)).map(({ name }) => name);
+  const [value, setValue] = useState(numbers.at(-1) ?? ""), [label, setLabel] = useState((columns.find(({ type }) => !isNumber(type)) ?? columns[0]).name);
+  const shown = rows.slice(0, MOST_BARS), sizes = shown.map((row) => Number(row[value]) || 0);
+  const least = Math.min(0, ...sizes), span = Math.max(0, ...sizes) - least || 1;
   return (
-    <table class="bars"><caption class="note">{value.name} by {label.name}{rows.length > shown.length ? `, the first ${shown.length}` : ""}</caption>
-      <tbody>{shown.map((row, at) => (
-        <tr key={at}><th scope="row" dir="auto">{text(row[label.name])}</th>
-          <td><svg class="track" preserveAspectRatio="none" viewBox="0 0 100 10" aria-hidden="true"><rect width={(100 * Math.abs(Number(row[value.name]) || 0)) / most} height="10" /></svg></td>
-          <td class="number">{text(row[value.name])}</td></tr>))}</tbody></table>
+    <>
+      {columns.length > 1 && <div class="bar"><Choice label="Length of the bars" value={value} options={numbers} onChange={setValue} />
+        <Choice label="Their names" value={label} options={columns.map(({ name }) => name)} onChange={setLabel} /></div>}
+      <table class="bars"><caption class="note">{value} by {label}{rows.length > shown.length ? `, the first ${shown.length}` : ""}</caption>
+        <tbody>{shown.map((row, at) => (
+          <tr key={at}><th scope="row" dir="auto">{text(row[label])}</th>
+            <td><svg class="track" preserveAspectRatio="none" viewBox="0 0 100 10" aria-hidden="true"><rect class={sizes[at] < 0 ? "below" : undefined} x={(100 * (Math.min(0, sizes[at]) - least)) / span} width={(100 * Math.abs(sizes[at])) / span} height="10" /></svg></td>
+            <td class="number">{row[value] === null ? <i class="null">null</i> : text(row[value])}</td></tr>))}</tbody></table>
+    </>
   );
 }
 
@@ -131,5 +153,12 @@ function save(name: string, type: string, content: BlobPart): void {
   URL.revokeObjectURL(link.href);
 }
 
-const saveArrow = async (sql: string, branch: string): Promise<void> =>
+/** The whole answer, as far as the server sends it in this form; what is left out is told. */
+async function saveCsv(of: Answered): Promise<string> {
+  const whole = of.more ? await post<SqlAnswer>("/v1/sql", { sql: of.sql, branch: of.branch }) : of;
+  save("answer.csv", "text/csv", csv(whole));
+  return whole.more ? `Only the first ${number(whole.rows.length)} rows are in the file; an Arrow file has more.` : `${plural(whole.rows.length, "row")} saved.`;
+}
+
+const saveArrow = async ({ sql, branch }: Answered): Promise<void> =>
   save("answer.arrows", ARROW, await postForArrow("/v1/sql", { sql, branch }));

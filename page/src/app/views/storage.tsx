@@ -3,7 +3,7 @@ import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, post } from "../api";
 import { useData } from "../live";
-import { Act, Heading, Nothing, Shown, State, Time, Wide } from "../parts";
+import { Act, Dialog, Heading, Nothing, Shown, State, Time, Wide } from "../parts";
 import { to } from "../route";
 import { type JobInfo, type StatusInfo, type StatusLine, type StorageInfo } from "../types";
 import { bytes, duration, number, plural } from "../words";
@@ -11,14 +11,17 @@ import { bytes, duration, number, plural } from "../words";
 export function StorageView(): JSX.Element {
   const storage = useData("storage", (signal) => get<StorageInfo>("/v1/storage", {}, signal), ["commit", "branch"]);
   const status = useData("status", (signal) => get<StatusInfo>("/v1/status", {}, signal), ["commit", "sync", "alert"]);
+  const [isAsked, setAsked] = useState(false);
   return (
     <section class="page">
       <Heading title="Storage and upkeep">
         <a class="button" href={to("advice")}>Advice</a>
         <Act words="Compact" act={() => post("/v1/compact")} />
         <Act words="What could be freed?" act={() => post("/v1/collect", { dry_run: true })} />
+        <button type="button" onClick={() => setAsked(true)}>Free it…</button>
         <Act words="Check" act={() => post("/v1/check", {})} />
       </Heading>
+      {isAsked && <Free onClose={() => setAsked(false)} />}
       <Jobs />
       <Shown of={status}>{(told) => (
         <>
@@ -37,6 +40,20 @@ export function StorageView(): JSX.Element {
         </>
       )}</Shown>
     </section>
+  );
+}
+
+/** What retention does not keep is let go, once somebody has read what that is. */
+function Free({ onClose }: { onClose: () => void }): JSX.Element {
+  const kept = useData("retention", (signal) => get<Record<string, unknown>>("/v1/retention", {}, signal), []);
+  const rules = Object.entries(kept.data ?? {}).filter(([name, value]) => name !== "grace_seconds" && value !== null && value !== false && !(typeof value === "object" && Object.keys(value).length === 0));
+  return (
+    <Dialog title="Free what retention does not keep" action="Free it" isDanger onClose={onClose} onDone={() => post("/v1/collect", { dry_run: false })}>
+      <Shown of={kept}>{() => rules.length
+        ? <><p>Snapshots that these rules do not keep cannot be read any more; their place in the graph stays:</p><dl class="facts">{rules.map(([name, value]) => <><dt>{name.replaceAll("_", " ")}</dt><dd>{typeof value === "object" ? JSON.stringify(value) : String(value)}</dd></>)}</dl></>
+        : <p>No retention is set: every snapshot stays. Only what nothing refers to any more is let go.</p>}</Shown>
+      <p class="note">“What could be freed?” tells how much that is, and writes nothing.</p>
+    </Dialog>
   );
 }
 
@@ -101,7 +118,7 @@ export function AdviceView(): JSX.Element {
       <Jobs />
       <Shown of={found}>{({ mode, advice }) => advice.length ? <ul class="cards">{advice.map((one) => (
         <li key={one.number}><b>{one.action}</b> <State of={one.state} /><p>{one.reason}</p>
-          <p class="note">predicted {duration(one.predicted_seconds)} less{one.measured_seconds === null ? "" : `, measured ${duration(one.measured_seconds)}`} · costs {bytes(one.price_bytes)} · {one.noticed_by} {one.outcome}</p>
+          <p class="note">predicted {duration(one.predicted_seconds)} less{one.measured_seconds === null ? "" : `, measured ${duration(one.measured_seconds)}`} · costs {bytes(one.price_bytes)} {one.noticed_by && one.noticed_by !== "nobody" ? ` · noticed by ${one.noticed_by}` : ""} {one.outcome}</p>
           {one.state === "advised" && <Act words="Do it" act={() => post(`/v1/advice/${one.number}`, { action: "apply" })} onDone={found.reload} />}
           {one.state === "applied" && <Act words="Undo" act={() => post(`/v1/advice/${one.number}`, { action: "undo" })} onDone={found.reload} />}</li>))}</ul>
         : <Nothing><p>{mode === "off" ? "Nothing is observed: db.tuning is off." : "Nothing to advise yet: not enough was observed, or all is well."}</p></Nothing>}</Shown></section>

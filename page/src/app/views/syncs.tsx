@@ -8,12 +8,14 @@ import { to, type Route } from "../route";
 import { actionsOf, SyncDialog, wordsOf, type SyncAction } from "../sync_actions";
 import { type SyncDetails, type SyncInfo } from "../types";
 import { useUser } from "../user";
-import { duration, plural, text } from "../words";
+import { duration, lagWords, reasonWords, text } from "../words";
 import { Versions } from "./versions";
 
 const WHENS = ["immediate", "deferred", "on demand", "every 10 minutes", "lag 10 minutes", "downstream"];
+const NEW_VIEW = to("sql", { sql: "CREATE MATERIALIZED VIEW totals WITH (when = 'immediate') AS\nSELECT " });
 const ARROWS: Record<string, string> = { forward: "→", reverse: "←", both: "↔" };
-const lagOf = (sync: SyncInfo): string => sync.lag ? `${plural(sync.lag, "snapshot")} (${duration(sync.lag_seconds)}) behind` : sync.lag === 0 ? "up to date" : "";
+const MAKES: Record<string, string> = { view: "view", function: "view by a function", model: "model", clone: "clone", version: "schema version" };
+const makes = (sync: SyncInfo): string => MAKES[sync.makes] ?? sync.makes;
 
 export function SyncsView({ route }: { route: Route }): JSX.Element {
   const [words, setWords] = useState("");
@@ -24,18 +26,19 @@ export function SyncsView({ route }: { route: Route }): JSX.Element {
     <section class="page">
       <Heading title="Syncs and views" note="What depends on what">
         <Field label="Find" value={words} onChange={setWords} placeholder="name or state" />
+        <a class="button" href={NEW_VIEW}>New view</a>
         <Act words="Run all that is due" act={() => post("/v1/propagate")} />
       </Heading>
       <Shown of={found}>{({ syncs }) => {
-        const shown = syncs.filter((sync) => `${sync.name} ${sync.state} ${sync.kind} ${sync.when}`.toLowerCase().includes(wanted));
+        const shown = syncs.filter((sync) => `${sync.name} ${sync.state} ${makes(sync)} ${sync.when}`.toLowerCase().includes(wanted));
         shown.sort((a, b) => Number(a.state === "active") - Number(b.state === "active") || a.name.localeCompare(b.name));
         return shown.length ? (
           <Wide label="Syncs"><table class="summary stack"><thead><tr><th scope="col">From</th><th scope="col">To</th><th scope="col">Kind</th><th scope="col">When</th><th scope="col">State</th><th scope="col">Freshness</th></tr></thead>
             <tbody>{shown.map((sync) => (
               <tr key={sync.name}><td data-of="from" dir="auto">{sync.sources.join(", ")} {ARROWS[sync.direction]}</td>
                 <th scope="row"><a href={to("syncs", { name: sync.name })} dir="auto">{sync.target}</a></th>
-                <td data-of="kind">{sync.kind.replaceAll("_", " ")}</td><td data-of="when">{sync.when}</td><td data-of="state"><State of={sync.state} /></td><td data-of="freshness">{lagOf(sync)}</td></tr>))}</tbody></table></Wide>
-        ) : <Nothing><p>{syncs.length ? "None is like that." : "Nothing follows anything yet: derive a view, or evolve a schema with a sync."}</p></Nothing>;
+                <td data-of="kind">{makes(sync)}</td><td data-of="when">{sync.when}</td><td data-of="state"><State of={sync.state} /></td><td data-of="freshness">{lagWords(sync)}</td></tr>))}</tbody></table></Wide>
+        ) : <Nothing><p>{syncs.length ? "None is like that." : <>Nothing follows anything yet: <a href={NEW_VIEW}>derive a view</a>, or <a href={to("schemas")}>evolve a schema with a sync</a>.</>}</p></Nothing>;
       }}</Shown>
     </section>
   );
@@ -43,6 +46,7 @@ export function SyncsView({ route }: { route: Route }): JSX.Element {
 
 function SyncView({ name }: { name: string }): JSX.Element {
   const found = useData(`sync ${name}`, (signal) => get<SyncDetails>("/v1/sync", { name }, signal), ["sync", "commit"]);
+  const others = useData("syncs", (signal) => get<{ syncs: SyncInfo[] }>("/v1/syncs", {}, signal), ["sync"]);
   const [typed, setTyped] = useState<string | null>(null), [action, setAction] = useState<SyncAction | null>(null);
   const user = useUser();
   return (
@@ -50,9 +54,9 @@ function SyncView({ name }: { name: string }): JSX.Element {
       <Shown of={found}>{(sync) => (
         <>
           <Heading title={`${sync.sources.join(", ")} ${ARROWS[sync.direction]} ${sync.target}`}><a class="button" href={to("syncs")}>All syncs</a>
-            <a class="button" href={to("data", { ref: sync.target, table: sync.target })}>Its rows</a>
+            <a class="button" href={to("data", { ref: sync.target })}>Its rows</a>
             <a class="button" href={to("provenance", { ref: sync.target })}>Where from</a></Heading>
-          <p><State of={sync.state} /> {sync.kind.replaceAll("_", " ")} · {sync.when} · {lagOf(sync)}</p>
+          <p><State of={sync.state} /> {makes(sync)} · {sync.when} · {lagWords(sync)}</p>
           {sync.reason && <p class="bad" dir="auto">{sync.reason}</p>}
           <div class="bar" role="group" aria-label="What can be done about it">{actionsOf(sync).map((one, at) => (
             <button type="button" key={one} class={at === 0 && sync.state !== "active" ? "main" : undefined} onClick={() => setAction(one)}>{wordsOf(one)}…</button>))}
@@ -63,6 +67,8 @@ function SyncView({ name }: { name: string }): JSX.Element {
             <datalist id="whens">{WHENS.map((one) => <option value={one} key={one} />)}</datalist>
             {typed !== null && typed !== sync.when && <Act words="Change" act={() => patch("/v1/sync", { name, when: typed })} onDone={() => setTyped(null)} />}
           </form>
+          <Around of={sync} all={others.data?.syncs ?? []} />
+          {sync.definition && <><h3>{sync.makes === "view" ? "Its query" : sync.makes === "clone" || sync.makes === "version" ? "What is different in it" : "Its function"}</h3><pre dir="auto">{sync.definition}</pre></>}
           <h3>What it does</h3><pre dir="auto">{sync.explanation}</pre>
           {sync.conditions.length > 0 && <><h3>Guarded by</h3><ul class="plainlist">{sync.conditions.map((one) => <li key={one.text}><code>{one.text}</code>, else {one.action}</li>)}</ul></>}
           <h3>Runs</h3>
@@ -77,12 +83,27 @@ function SyncView({ name }: { name: string }): JSX.Element {
   );
 }
 
+/** What it follows, and what follows it in turn. */
+function Around({ of, all }: { of: SyncDetails; all: SyncInfo[] }): JSX.Element {
+  const before = all.filter((one) => one.name !== of.name && of.sources.includes(one.target)), after = all.filter((one) => one.name !== of.name && one.sources.includes(of.target));
+  const list = (syncs: SyncInfo[]): JSX.Element => (
+    <ul class="plainlist">{syncs.map((one) => <li key={one.name}><a href={to("syncs", { name: one.name })} dir="auto">{one.sources.join(", ")} {ARROWS[one.direction]} {one.target}</a> <State of={one.state} /> <span class="note">{makes(one)} · {one.when} · {lagWords(one)}</span></li>)}</ul>);
+  return (
+    <>
+      <h3>Depends on</h3>
+      <ul class="plainlist">{of.sources.map((name) => <li key={name}><a href={to("data", { ref: name })} dir="auto">{name}</a></li>)}</ul>{before.length > 0 && list(before)}
+      <h3>What depends on it</h3>
+      {after.length ? list(after) : <p class="note">Nothing else follows {of.target}.</p>}
+    </>
+  );
+}
+
 /** Its own runs; what an immediate sync does is part of its source's transactions. */
 function Runs({ of }: { of: SyncDetails }): JSX.Element {
-  if (!of.runs.length) return <p class="note">{of.when === "immediate" ? "None of its own: it runs inside each transaction of its source." : "None yet."}</p>;
+  if (!of.runs.length) return <p class="note">{of.when === "immediate" ? "None of its own: it runs inside each transaction of its source; its versions tell how." : "None yet."}</p>;
   const rows = of.runs.map(({ time, seconds, ...rest }) => ({ time, took: duration(seconds === null ? null : Number(seconds)), ...rest }));
   return <RowTable label="Runs" columns={Object.keys(rows[0]).map((name) => ({ name, type: "", nullable: true }))} rows={rows}
-    shown={(row, column) => column === "time" ? <Time of={text(row.time)} /> : null} />;
+    shown={(row, column) => column === "time" ? <Time of={text(row.time)} /> : column === "reason" && row.reason ? <span title={text(row.reason)}>{reasonWords(text(row.reason))}</span> : null} />;
 }
 
 function Entry({ of }: { of: Row }): JSX.Element {

@@ -6,7 +6,7 @@ import { useData } from "../live";
 import { Cell, Shown, SnapshotLink, Time } from "../parts";
 import { to } from "../route";
 import { type Snapshot } from "../types";
-import { short, text } from "../words";
+import { plural, reasonWords, short, text } from "../words";
 
 const MOST = 50, BESIDE = 3;
 
@@ -32,12 +32,19 @@ export function Versions({ branch }: { branch: string }): JSX.Element {
               <li key={one.id}>
                 {measured.length > 1 && measured.includes(one) && <label class="tick"><input type="checkbox" checked={chosen.has(one.id)} aria-label={`Show the metrics of ${short(one.id)}`} onChange={() => tick(one.id)} /></label>}
                 <SnapshotLink id={one.id} /> {one.message || one.operation} · <Time of={one.time} />
+                {one.refresh.strategy && <p class="note">{refreshWords(one)}</p>}
                 <p class="note">from {Object.entries(one.sources).map(([name, id]) => `${name} ${id.slice(0, 7)}`).join(", ")}{" "}
                   {at + 1 < snapshots.length && <a class="button" href={to("compare", { before: snapshots[at + 1].id, after: one.id })}>What changed</a>}</p></li>))}</ol>
           </>
         );
       }}</Shown></>
   );
+}
+
+/** How a version was made from the one before, and why so. */
+function refreshWords({ refresh }: Snapshot): string {
+  const rows = typeof refresh.rows === "number" ? ` · ${plural(refresh.rows, "row")} written` : "";
+  return `${text(refresh.strategy)} refresh${refresh.reason ? `, since ${reasonWords(text(refresh.reason))}` : ""}${rows}${refresh.engine ? ` · ${text(refresh.engine)} engine` : ""}`;
 }
 
 /** How a metric stands to what it was in the version before: told in words, not by colour alone. */

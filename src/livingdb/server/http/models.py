@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -58,6 +59,15 @@ class SnapshotInfo(Answer):
     parents: list[str]
     sources: dict[str, str] = Field(description="What it was made from beside its parents.")
     metrics: dict[str, Any] = Field(description="What a model's function reported; else empty.")
+    refresh: dict[str, Any] = Field(
+        description="How a view was refreshed: strategy, rows, engine, reason; else empty."
+    )
+
+
+def _refresh(details: Mapping[str, Any]) -> dict[str, Any]:
+    """How a derived object was refreshed, of what its edge remembers."""
+    told = ("strategy", "reason", "rows", "engine") if "strategy" in details else ()
+    return {name: details[name] for name in told if name in details}
 
 
 def snapshot_info(snapshot: Snapshot) -> SnapshotInfo:
@@ -73,6 +83,7 @@ def snapshot_info(snapshot: Snapshot) -> SnapshotInfo:
         parents=list(snapshot.parents),
         sources=snapshot.sources,
         metrics=plain_value(snapshot.metrics),
+        refresh=_refresh(edge.details),
     )
 
 

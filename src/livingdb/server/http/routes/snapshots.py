@@ -37,11 +37,14 @@ class Log(Answer):
 
 @router.get("/snapshots", operation_id="list_snapshots", summary="The log")
 def list_snapshots(
-    db: Db, ref: OptionalRef = None, limit: Annotated[int, Query(ge=1, le=10_000)] = 100
+    db: Db,
+    ref: OptionalRef = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
+    table: Annotated[str | None, Query(description="Only those that changed this table.")] = None,
 ) -> Log:
     """A snapshot and its ancestors, newest first."""
     begin = db.at(ref_of(db, ref))
-    return Log(snapshots=[snapshot_info(one) for one in begin.log(limit)])
+    return Log(snapshots=[snapshot_info(one) for one in begin.log(limit, table)])
 
 
 @router.get("/snapshot", operation_id="get_snapshot", summary="One snapshot")

@@ -26,6 +26,7 @@ class SyncInfo(Answer):
 
     name: str = Field(examples=["main/totals"])
     kind: str
+    makes: str = Field(description="view, function, model, clone or version (of a schema)")
     sources: list[str]
     target: str
     direction: str
@@ -47,6 +48,7 @@ class SyncDetails(SyncInfo):
     """A sync, what it does, and what became of it."""
 
     explanation: str
+    definition: str = Field(description="The query, the function or the masks that make it.")
     trail: list[dict[str, Any]]
     runs: list[dict[str, Any]]
 
@@ -78,6 +80,7 @@ def _facts(sync: Sync) -> dict[str, Any]:
     return {
         "name": sync.name,
         "kind": sync.kind,
+        "makes": sync.makes,
         "sources": sync.sources,
         "target": sync.target,
         "direction": sync.direction,
@@ -103,6 +106,7 @@ def get_sync(db: Db, name: Annotated[str, Query(examples=["main/totals"])]) -> S
     return SyncDetails(
         **_facts(found),
         explanation=found.explain(),
+        definition=found.definition,
         trail=plain_value(found.trail),
         runs=plain_value(found.runs),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
 from anyio.to_thread import run_sync
 from fastapi import Request
 from pydantic import Field
@@ -28,6 +30,7 @@ class About(Answer):
 
     version: str
     database: str = Field(description="What tells the database from all others.")
+    name: str = Field(description="What the database is called.", examples=["shop.ldb"])
     default_branch: str | None
     read_only: str | None = Field(description="Why nothing can be written; null if it can.")
     user: str
@@ -92,6 +95,7 @@ def about(db: Db, asking: Asking) -> About:
     return About(
         version=livingdb.__version__,
         database=db.id,
+        name=PurePosixPath(db.name).name or db.name,
         default_branch=default,
         read_only=db.read_only,
         user=asking.name,
