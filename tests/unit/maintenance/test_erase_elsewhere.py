@@ -41,6 +41,19 @@ def contents(db: Database) -> dict[tuple[str, str], list[dict[str, Any]]]:
     }
 
 
+def check_erased(
+    db: Database, before: dict[tuple[str, str], list[dict[str, Any]]], key: int
+) -> None:
+    """No snapshot has the row, nor that by which it was deleted at the head; all else is there."""
+    after = contents(db)
+    assert {place: after[place] for place in before} == {
+        place: [row for row in rows if row["id"] != key] for place, rows in before.items()
+    }
+    assert not any(row["id"] == key for rows in after.values() for row in rows)
+    assert len({snapshot for snapshot, _ in after.keys() - before.keys()}) == 1
+    assert db.check(deep=True).problems == []
+
+
 def test_a_row_whose_key_is_null(db: Database) -> None:
     """It is told from others as any row is, in a view that nothing feeds any more."""
     main = db.branch("main")
@@ -68,10 +81,7 @@ def test_a_row_of_a_clone_that_was_detached(db: Database) -> None:
     main.reset("main~1")
     before = contents(db)
     db.erase("people", [3], reason="asked", branch="copy")
-    assert contents(db) == {
-        place: [row for row in rows if row["id"] != 3] for place, rows in before.items()
-    }
-    assert db.check(deep=True).problems == []
+    check_erased(db, before, 3)
 
 
 @pytest.mark.parametrize(
@@ -197,10 +207,7 @@ def test_a_row_of_a_clone_that_masks_another_column(db: Database) -> None:
     main.evolve(DropTable("people"))
     before = contents(db)
     db.erase("people", [1], reason="asked", branch="copy")
-    assert contents(db) == {
-        place: [row for row in rows if row["id"] != 1] for place, rows in before.items()
-    }
-    assert db.check(deep=True).problems == []
+    check_erased(db, before, 1)
 
 
 def test_rows_of_a_view_that_is_not_stored_under_another_schema(db: Database) -> None:
