@@ -26,7 +26,7 @@ def choose(first: pa.Array, second: pa.Array, take_second: Mask) -> pa.Array:
     if not take_second.any():
         return first
     rows = np.arange(len(first)) + np.where(take_second, len(first), 0)
-    return pa.concat_arrays([first, second]).take(taken_rows(rows))
+    return pc.take_at(pa.concat_arrays([first, second]), taken_rows(rows))
 
 
 def differs(first: pa.Array, second: pa.Array) -> Mask:
@@ -58,7 +58,7 @@ def gather(column: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
     """Some rows of a column, as an array of their own; a few are had with less than `take`."""
     if 0 < len(rows) <= _FEW_ROWS:
         return pa.concat_arrays([column.slice(row, 1) for row in rows.tolist()])
-    return column.take(taken_rows(rows))
+    return pc.take_at(column, taken_rows(rows))
 
 
 def _text_differs(first: pa.Array, second: pa.Array) -> Mask:

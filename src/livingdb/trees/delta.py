@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from livingdb.chunks import arrow_functions as pc
 from livingdb.chunks.arrow_values import taken_rows
 from livingdb.trees.keys import KeyArray, align, concat_keys, search
 from livingdb.trees.shape import Shape
@@ -98,7 +99,7 @@ class Delta:
             self.shape,
             self.keys[rows],
             self.ops[rows],
-            tuple(None if column is None else column.take(taken) for column in self.columns),
+            tuple(None if column is None else pc.take_at(column, taken) for column in self.columns),
             tuple(None if mask is None else mask[rows] for mask in self.present),
         )
 
@@ -206,11 +207,13 @@ class _Plan:
                 order = order.copy()
                 order[self.at[moved]] = self.numbers[moved]
         if fresh is None:
-            return column.take(taken_rows(self._finish(order))) if self.has_deletes else column
+            return (
+                pc.take_at(column, taken_rows(self._finish(order))) if self.has_deletes else column
+            )
         in_place = self.inserted is None and not self.has_deletes
         if in_place and order is self.order and not self.replaced.any():
             return column
-        return pa.concat_arrays([column, fresh]).take(taken_rows(self._finish(order)))
+        return pc.take_at(pa.concat_arrays([column, fresh]), taken_rows(self._finish(order)))
 
 
 def upserts(shape: Shape, columns: Sequence[pa.Array], keys: KeyArray | None = None) -> Delta:
@@ -268,7 +271,7 @@ def _merge_many(parts: Sequence[Delta]) -> Delta:
             chosen = taken_rows(order[found], ~carried)
             if not carried[result != DELETE].all():
                 mask = carried
-        columns.append(joined.take(chosen))
+        columns.append(pc.take_at(joined, chosen))
         present.append(mask)
     return Delta(shape, keys[starts], result, tuple(columns), tuple(present))
 
@@ -341,10 +344,10 @@ class _Order:
         """The rows; null where they are those of a column that is not there."""
         if second is None:
             assert first is not None
-            return first.take(self._of_first)
+            return pc.take_at(first, self._of_first)
         if first is None:
-            return second.take(self._of_second)
-        return pa.concat_arrays([first, second]).take(self._of_both)
+            return pc.take_at(second, self._of_second)
+        return pc.take_at(pa.concat_arrays([first, second]), self._of_both)
 
 
 def _merge_column(

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from livingdb.chunks import arrow_functions as pc
 from livingdb.chunks.address import ADDRESS_BYTES, Address, short
 from livingdb.chunks.arrow_values import as_numbers
 from livingdb.chunks.chunk import LEAF, NODE, Chunk, Draft, draft_chunk, encode_chunk
@@ -151,7 +152,7 @@ class Entries:
         taken = pa.array(positions)
 
         def selected(position: int) -> pa.Array:
-            return self.column(position).take(taken)
+            return pc.take_at(self.column(position), taken)
 
         return Entries(self.shape, len(positions), selected, self.keys[positions], self.level)
 

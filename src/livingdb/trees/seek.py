@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from livingdb.chunks import arrow_functions as pc
 from livingdb.chunks.address import Address
 from livingdb.chunks.arrow_values import taken_rows
 from livingdb.trees.keys import KeyArray, align, search
@@ -57,7 +58,7 @@ def seek_many(
         return found, [pa.nulls(0, shape.types[position]) for position in wanted]
     if len(parts) == 1:
         columns, rows = parts[0]
-        return found, [column.take(taken_rows(rows)) for column in columns]
+        return found, [pc.take_at(column, taken_rows(rows)) for column in columns]
     pieces: list[list[pa.Array]] = [[] for _ in wanted]
     for columns, rows in parts:
         _take(columns, rows, pieces)
@@ -75,7 +76,7 @@ def _take(
         return
     indices = taken_rows(rows)
     for column, piece in zip(columns, pieces, strict=True):
-        piece.append(column.take(indices))
+        piece.append(pc.take_at(column, indices))
 
 
 def contains(reader: Reader, root: Address, keys: KeyArray) -> npt.NDArray[np.bool_]:
@@ -119,7 +120,7 @@ def seek_spans(
         return [pa.nulls(0, reader.shape.types[position]) for position in positions]
     if len(parts) == 1:
         columns, rows = parts[0]
-        return [column.take(taken_rows(rows)) for column in columns]
+        return [pc.take_at(column, taken_rows(rows)) for column in columns]
     pieces: list[list[pa.Array]] = [[] for _ in positions]
     for columns, rows in parts:
         _take(columns, rows, pieces)
