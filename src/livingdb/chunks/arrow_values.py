@@ -12,6 +12,8 @@ import pyarrow as pa
 __all__ = [
     "as_mask",
     "as_numbers",
+    "empty",
+    "from_list",
     "from_numbers",
     "is_exact",
     "one_value",
@@ -69,6 +71,30 @@ def from_numbers(values: npt.NDArray[Any], data_type: pa.DataType) -> pa.Array:
     """Numbers as an array of a type that holds them as they are."""
     held = np.ascontiguousarray(values, _KINDS[data_type])
     return pa.Array.from_buffers(data_type, len(held), [None, pa.py_buffer(held)])
+
+
+def empty(data_type: pa.DataType) -> pa.Array:
+    """An array of a type, without values."""
+    return pa.nulls(0, data_type)
+
+
+def from_list(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    """Whole numbers or bytes as an array of their type, null where one is None."""
+    absent = np.fromiter((value is None for value in values), np.bool_, len(values))
+    valid = pa.py_buffer(np.packbits(~absent, bitorder="little")) if absent.any() else None
+    kind = _KINDS.get(data_type)
+    if kind is not None:
+        held = np.array([0 if value is None else value for value in values], kind)
+        return pa.Array.from_buffers(data_type, len(values), [valid, pa.py_buffer(held)])
+    texts = [b"" if value is None else bytes(value) for value in values]
+    whole = pa.py_buffer(b"".join(texts))
+    if pa.types.is_fixed_size_binary(data_type):
+        assert len(whole) == len(values) * data_type.byte_width
+        return pa.Array.from_buffers(data_type, len(values), [valid, whole])
+    assert pa.types.is_binary(data_type)
+    ends = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, texts), np.int32, len(texts)), out=ends[1:])
+    return pa.Array.from_buffers(data_type, len(values), [valid, pa.py_buffer(ends), whole])
 
 
 def short_list(values: Sequence[Any]) -> pa.Array | None:

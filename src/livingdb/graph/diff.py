@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from livingdb.chunks.arrow_values import empty, taken_rows
 from livingdb.graph.version_lineage import common_version
 from livingdb.tables.index import Version
 from livingdb.tables.rows import RowSet
@@ -204,8 +205,8 @@ def _tree_range_keys(rows: RowSet, span: Span) -> KeyArray:
 def union_row_keys(parts: list[KeyArray], rows: RowSet) -> KeyArray:
     """The keys in any of the sorted parts, sorted."""
     if not parts:
-        empty = [pa.array([], column.type) for column in rows.schema.key_columns]
-        return rows.forest.shape.codec.encode(empty)
+        columns = [empty(column.type) for column in rows.schema.key_columns]
+        return rows.forest.shape.codec.encode(columns)
     return parts[0] if len(parts) == 1 else joined_keys(parts)
 
 
@@ -237,7 +238,7 @@ def diff_rows(
     unequal = was != there
     both = np.flatnonzero(was & there)
     if len(both):
-        taken = pa.array(both)
+        taken = taken_rows(both)
         mask = np.zeros(len(both), bool)
         for one, other in zip(before, after, strict=True):
             mask |= differs(one.take(taken), other.take(taken))
@@ -262,7 +263,7 @@ def _differing_rows(
 
 def _spread(columns: list[pa.Array], there: Mask) -> list[pa.Array]:
     """Columns of the rows that are there, null where one is not."""
-    places = pa.array(np.cumsum(there) - 1, mask=~there)
+    places = taken_rows(np.cumsum(there) - 1, ~there)
     return [column.take(places) for column in columns]
 
 

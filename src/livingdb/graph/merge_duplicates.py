@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from livingdb.chunks.arrow_values import empty, taken_rows
 from livingdb.errors import DuplicateValue
 from livingdb.graph.unique_constraints import check_unique, touched_duplicates
 from livingdb.tables.index import Version
@@ -107,8 +108,8 @@ def _rows_of(
     """Which keys have rows on a side, and those rows; null where there is none."""
     names = [column.name for column in schema.stored_columns]
     there = np.zeros(len(keys), bool)
-    columns = [pa.array([], column.type) for column in schema.stored_columns]
+    columns = [empty(column.type) for column in schema.stored_columns]
     if side is not None:
         there, columns = versions.rows(side).lookup(keys, names)
-    places = pa.array(np.cumsum(there) - 1, mask=~there)
+    places = taken_rows(np.cumsum(there) - 1, ~there)
     return there, [column.take(places) for column in columns]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from livingdb.chunks.arrow_values import as_mask
+from livingdb.chunks.arrow_values import as_mask, taken_rows
 from livingdb.errors import BrokenConstraint, InvalidData
 from livingdb.sql.expressions import Expression
 from livingdb.tables.batches import flat
@@ -51,7 +51,7 @@ def with_fixed(rows: RowSet, changes: Delta) -> Delta:
     whole = with_computed(schema, pa.Table.from_arrays(list(after), names=names))
     places = np.flatnonzero(member(changes.keys, keys))
     columns, present = list(changes.columns), list(changes.present)
-    spread = pa.array(np.cumsum(member(changes.keys, keys)) - 1, mask=~member(changes.keys, keys))
+    spread = taken_rows(np.cumsum(member(changes.keys, keys)) - 1, ~member(changes.keys, keys))
     for column in fixed:
         if column.computed is None:
             continue
@@ -71,7 +71,7 @@ def _keep_read_only(
 ) -> Delta:
     """Upserts of rows that are there leave their read-only columns as they are."""
     columns = list(changes.columns)
-    spread = pa.array(np.cumsum(found) - 1, mask=~found)
+    spread = taken_rows(np.cumsum(found) - 1, ~found)
     for column in schema.columns:
         at = schema.position(column.name)
         held = columns[at]

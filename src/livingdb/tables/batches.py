@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from livingdb.chunks.arrow_values import empty
+
 __all__ = ["BATCH_ROWS", "flat", "large_batches"]
 
 BATCH_ROWS = 65_536
@@ -31,4 +33,4 @@ def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         return column
     if column.num_chunks == 1:
         return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else empty(column.type)

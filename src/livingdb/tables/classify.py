@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from livingdb.chunks.arrow_values import taken_rows
 from livingdb.errors import MissingKey
 from livingdb.tables.recipe import Counts
 from livingdb.tables.rows import RowSet
@@ -48,7 +49,7 @@ def _differing_rows(
 ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which of the upserts and patches give a row other values than it has."""
     unequal = np.zeros(len(rows), bool)
-    taken, old_taken = pa.array(rows), pa.array(old_rows)
+    taken, old_taken = taken_rows(rows), taken_rows(old_rows)
     for position in range(changes.shape.key_count, len(changes.columns)):
         column = changes.columns[position]
         if column is not None:

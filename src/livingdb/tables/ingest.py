@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from livingdb.chunks.arrow_values import taken_rows
 from livingdb.errors import DuplicateKey, InvalidData
 from livingdb.tables.fit import fit
 from livingdb.tables.schema import Column, TableSchema
@@ -206,5 +207,5 @@ def _sort_by_key(
         first, second = int(order[twins[0]]), int(order[twins[0] + 1])
         shown = {name: columns[i][first].as_py() for i, name in enumerate(schema.key)}
         raise DuplicateKey(f"rows {first} and {second} of the data have the same key {shown}")
-    taken = pa.array(order)
+    taken = taken_rows(order)
     return [column.take(taken) for column in columns], keys, order

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from livingdb.chunks import arrow_functions as pc
 from livingdb.chunks.address import Address
+from livingdb.chunks.arrow_values import empty
 from livingdb.chunks.chunk import Draft, compress_drafts, encode_chunk
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import DuplicateKey, InvalidData
@@ -184,7 +185,7 @@ class Builder:
             level += 1
 
     def _empty(self) -> Address:
-        stored = encode_chunk([pa.array([], data_type) for data_type in self.shape.types])
+        stored = encode_chunk([empty(data_type) for data_type in self.shape.types])
         self.sink(stored)
         return stored.address
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.chunks import arrow_functions as pc
-from livingdb.chunks.arrow_values import taken_rows
+from livingdb.chunks.arrow_values import empty, taken_rows
 from livingdb.trees.keys import KeyArray, align, concat_keys, search
 from livingdb.trees.shape import Shape
 
@@ -225,7 +225,7 @@ def upserts(shape: Shape, columns: Sequence[pa.Array], keys: KeyArray | None = N
 
 def empty_delta(shape: Shape) -> Delta:
     """Nothing to change."""
-    return upserts(shape, [pa.array([], data_type) for data_type in shape.types])
+    return upserts(shape, [empty(data_type) for data_type in shape.types])
 
 
 def merge_deltas(parts: Sequence[Delta]) -> Delta:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.chunks.address import Address
+from livingdb.chunks.arrow_values import empty, taken_rows
 from livingdb.chunks.chunk import Chunk, decompress_ahead
 from livingdb.trees.compare import choose, differs, gather
 from livingdb.trees.delta import DELETE, UPSERT, Delta
@@ -60,7 +61,7 @@ class DiffBatch:
 
     def select(self, rows: Positions) -> DiffBatch:
         """Some of the rows."""
-        taken = pa.array(rows)
+        taken = taken_rows(rows)
         return DiffBatch(
             self.keys[rows],
             self.kinds[rows],
@@ -297,8 +298,8 @@ def _rows(reader: Reader, leaves: Entries) -> tuple[KeyArray, list[pa.Array]]:
     parts = [leaf_rows(reader, address, keep=False) for address in leaves.addresses]
     parts = [part for part in parts if len(part[0])]
     if not parts:
-        empty = [pa.array([], data_type) for data_type in shape.types]
-        return shape.keys(empty), empty
+        columns = [empty(data_type) for data_type in shape.types]
+        return shape.keys(columns), columns
     keys = parts[0][0]
     for more, _ in parts[1:]:
         keys = np.concatenate(align(keys, more))
@@ -344,7 +345,7 @@ def _differing_rows(
 ) -> npt.NDArray[np.bool_]:
     unequal = np.zeros(len(old_rows), bool)
     if len(old_rows):
-        old_taken, new_taken = pa.array(old_rows), pa.array(new_rows)
+        old_taken, new_taken = taken_rows(old_rows), taken_rows(new_rows)
         for one, other in zip(old, new, strict=True):
             unequal |= differs(one.take(old_taken), other.take(new_taken))
     return unequal
@@ -356,5 +357,5 @@ def _absent_positions(count: int) -> Positions:
 
 def _take(columns: list[pa.Array], rows: Positions) -> list[pa.Array]:
     """Rows of the columns; null where the position is negative."""
-    positions = pa.array(rows, mask=rows < 0)
+    positions = taken_rows(rows, rows < 0)
     return [column.take(positions) for column in columns]

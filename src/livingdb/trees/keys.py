@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from livingdb.chunks import arrow_functions as pc
-from livingdb.chunks.arrow_values import as_mask, one_value
+from livingdb.chunks.arrow_values import as_mask, from_list, one_value
 from livingdb.chunks.types import flat_width_bytes
 from livingdb.errors import InvalidData, Unsupported
 
@@ -123,7 +123,7 @@ class KeyCodec:
             raw = keys.astype(">u8").tobytes()
             array = pa.Array.from_buffers(pa.binary(8), len(keys), [None, pa.py_buffer(raw)])
             return array.cast(pa.binary())
-        return pa.array(keys.tolist(), pa.binary())
+        return from_list(keys.tolist(), pa.binary())
 
     def from_binary(self, array: pa.Array) -> KeyArray:
         """The inverse of `to_binary`."""

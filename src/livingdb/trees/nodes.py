@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from livingdb.chunks import arrow_functions as pc
 from livingdb.chunks.address import ADDRESS_BYTES, Address, short
-from livingdb.chunks.arrow_values import as_numbers
+from livingdb.chunks.arrow_values import as_numbers, empty, from_list, taken_rows
 from livingdb.chunks.chunk import LEAF, NODE, Chunk, Draft, draft_chunk, encode_chunk
 from livingdb.chunks.store import ChunkStore, StoredChunk
 from livingdb.errors import Corruption
@@ -68,16 +68,16 @@ class Entries:
         keys = _key_array(shape, [entry.key for entry in entries])
         columns = [
             shape.codec.to_binary(keys),
-            pa.array([entry.address for entry in entries], pa.binary(32)),
-            pa.array([entry.rows for entry in entries], pa.int64()),
+            from_list([entry.address for entry in entries], pa.binary(32)),
+            from_list([entry.rows for entry in entries], pa.int64()),
         ]
         for index, position in enumerate(shape.zoned_positions):
             zones = [entry.zones[index] for entry in entries]
             types = zone_types(shape.types[position])
             if len(types) == 3:
-                columns.append(pa.array([zone.least for zone in zones], types[0]))
-                columns.append(pa.array([zone.greatest for zone in zones], types[1]))
-            columns.append(pa.array([zone.nulls for zone in zones], pa.int64()))
+                columns.append(from_list([zone.least for zone in zones], types[0]))
+                columns.append(from_list([zone.greatest for zone in zones], types[1]))
+            columns.append(from_list([zone.nulls for zone in zones], pa.int64()))
         return cls(shape, len(entries), columns.__getitem__, keys)
 
     @classmethod
@@ -86,7 +86,7 @@ class Entries:
         if len(parts) == 1:
             return parts[0]
         if not parts:
-            return cls(shape, 0, lambda position: pa.array([], shape.entry_types[position]))
+            return cls(shape, 0, lambda position: empty(shape.entry_types[position]))
         keys = parts[0].keys
         for part in parts[1:]:
             keys = np.concatenate(align(keys, part.keys))
@@ -149,7 +149,7 @@ class Entries:
 
     def select(self, positions: npt.NDArray[Any]) -> Entries:
         """Some of these entries."""
-        taken = pa.array(positions)
+        taken = taken_rows(positions)
 
         def selected(position: int) -> pa.Array:
             return pc.take_at(self.column(position), taken)
@@ -168,7 +168,7 @@ class Entries:
 def _key_array(shape: Shape, keys: Sequence[Any]) -> KeyArray:
     if shape.codec.packed:
         return np.array(keys, np.uint64)
-    return shape.codec.from_binary(pa.array([bytes(key) for key in keys], pa.binary()))
+    return shape.codec.from_binary(from_list(keys, pa.binary()))
 
 
 def draft_leaf(shape: Shape, columns: Sequence[pa.Array], last_key: Any) -> tuple[Entry, Draft]:
