@@ -51,7 +51,7 @@ def _bytes_scalar(data: bytes) -> pa.BinaryScalar:
     return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, pa.py_buffer(data)])[0]
 
 
-_PRESENT, _TEXT_END = _bytes_scalar(PRESENT), _bytes_scalar(b"\0\0")
+_PRESENT, _TEXT_END, _NOTHING = map(_bytes_scalar, (PRESENT, b"\0\0", b""))
 
 
 class KeyCodec:
@@ -92,7 +92,7 @@ class KeyCodec:
             if position in self.nullable:
                 parts.append(_PRESENT)
             parts += _binary_parts(array, data_type)
-        whole = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, b"")
+        whole = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, _NOTHING)
         return from_binary(whole)
 
     def encode_one(self, values: Sequence[object], names: Sequence[str] | None = None) -> Any:
@@ -206,7 +206,7 @@ def _encode_nullable(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     if array.null_count == len(array):
         return pa.array([NULL], pa.binary()).take(pa.array(np.zeros(len(array), np.int64)))
     held = array.drop_null() if array.null_count else array
-    marked = pc.binary_join_element_wise(_PRESENT, *_binary_parts(held, data_type), b"")
+    marked = pc.binary_join_element_wise(_PRESENT, *_binary_parts(held, data_type), _NOTHING)
     if len(held) == len(array):
         return marked
     valid = as_mask(array.is_valid())
