@@ -23,6 +23,7 @@ from livingdb.database.derive import derived_sync
 from livingdb.database.erasable import check_erasable
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import InvalidData, LivingDBError, ReadOnlyBranch, RuleViolation
+from livingdb.graph.commit_point import HeadMoved
 from livingdb.graph.draft import Intent
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
@@ -237,7 +238,8 @@ class _Erasing:
             made = work.make_tables(work.base, staging)
             intent = Intent((work.base,), (work.branch,), "transaction", "delete", "", "", made)
             proposal = Proposal([intent], deltas=work.deltas(), is_checked=True)
-            self._database._pipeline.follow(proposal, staging)
+            with suppress(HeadMoved):  # it is committed on what is there then
+                self._database._pipeline.follow(proposal, staging)
 
     def _bring_up_to_date(self, found: Iterable[LocatedRow]) -> None:
         """Let derived objects see that the rows are gone: afterwards nothing tells them."""
