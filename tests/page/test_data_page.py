@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
-from tests.page.shop import make_shop
 from tests.page.visitor import Visitor
 
 import livingdb
@@ -20,18 +17,6 @@ _SLIDE = """
     slider.dispatchEvent(new Event('input', { bubbles: true }));
 """
 _ROWS = "return document.querySelectorAll('.beside table.rows tbody tr').length"
-
-
-@pytest.fixture(scope="module")
-def db(tmp_path_factory: pytest.TempPathFactory) -> Iterator[livingdb.Database]:
-    with make_shop(tmp_path_factory.mktemp("shop") / "shop.ldb") as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def server(db: livingdb.Database) -> Iterator[Server]:
-    with Server(db, ServerSettings(port=0, upkeep=False)) as running:
-        yield running
 
 
 def choose(visitor: Visitor, key: str) -> None:

@@ -311,7 +311,8 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         from livingdb.sql.statement import execute, statement_kind
 
         began = clock.perf_counter()
-        found = execute(scope, text, parameters, self.engine if engine is None else engine, most)
+        usual = self.engine if engine is None else engine
+        found = execute(scope, text, parameters, usual, check_limit(most, "most"))
         self._graph.observer.note_statement(statement_kind(text), clock.perf_counter() - began)
         return found
 

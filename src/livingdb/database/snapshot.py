@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 __all__ = ["Snapshot", "check_limit"]
 
 
-def check_limit(limit: object) -> int | None:
+def check_limit(limit: object, word: str = "limit") -> int | None:
     """How many are asked for at most; `InvalidData` if that is no number."""
     is_number = isinstance(limit, int) and not isinstance(limit, bool) and limit >= 0
     if limit is not None and not is_number:
-        raise InvalidData(f"limit {limit!r}: a whole number that is not negative, or None for all")
+        raise InvalidData(f"{word} {limit!r}: a whole number that is not negative, or None for all")
     return cast("int | None", limit)
 
 

@@ -8,7 +8,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
 
 from livingdb.commit.transaction import BranchTransaction
-from livingdb.database.snapshot import Snapshot
+from livingdb.database.snapshot import Snapshot, check_limit
 from livingdb.database.table import TableReader
 from livingdb.engines.tree_parts import TreeParts
 from livingdb.errors import InvalidData, RuleViolation
@@ -165,7 +165,8 @@ class Transaction:
 
         is_embedded = self.branch.database.engine == "embedded"
         usual = "embedded" if is_embedded else None
-        return execute(TransactionScope(self), text, parameters, engine or usual, most)
+        wanted = check_limit(most, "most")
+        return execute(TransactionScope(self), text, parameters, engine or usual, wanted)
 
     @_in_turn
     def plan(
