@@ -23,17 +23,27 @@ TABLES += ["merge_requests", "outbox", "watches"]
 
 
 def seen_names(db: Database, granted: set[str]) -> set[str]:
-    """The branches that somebody sees who has a role on some."""
+    """The branches that somebody sees who has a role on some.
+
+    What a view is made of and was dropped since, they have to have a role on by the name it had.
+    """
     made_of: dict[str, set[str]] = {}
-    for sync in db.syncs():
-        spec = sync._chain[0].spec
-        if sync.kind == "derive" and spec["what"] != "clone":
-            made_of.setdefault(sync.target, set()).update(set(sync.sources) - {"?"})
+    graph = db._graph
+    dropped = {row.id: row.name for row in graph.catalog.dropped_branches.all()}
     there = {branch.name for branch in db.branches()}
+    lost: set[str] = set()
+    for sync in db.syncs():
+        first = sync._chain[0]
+        if sync.kind == "derive" and first.spec["what"] != "clone":
+            made_of.setdefault(sync.target, set()).update(set(sync.sources) - {"?"})
+            gone = set(first.sources) - graph.branches.by_ids(first.sources).keys()
+            if not {dropped.get(one) for one in gone} <= granted:
+                lost.add(sync.target)
 
     def sees(name: str, above: frozenset[str]) -> bool:
         sources = made_of.get(name, set()) - above - {name}
-        return name in granted and all(sees(source, above | {name}) for source in sources)
+        is_granted = name in granted and name not in lost
+        return is_granted and all(sees(source, above | {name}) for source in sources)
 
     return {name for name in there if sees(name, frozenset())}
 

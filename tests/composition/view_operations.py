@@ -423,6 +423,10 @@ class Reattach(_OnSync):
             return refused(*GONE, MergeConflict)
         if not can_answer(model, sync) or sync.direction == "both":
             return maybe(*GONE, MergeConflict)
+        if isinstance(sync.definition, BoundChanges) and sync.definition.is_made(
+            model.branches[sync.sources[0]]
+        ):
+            return maybe(*GONE)  # by another clone with equal changes, which are not these
         found: list[type[LivingDBError]] = []
         if sync.direction == "reverse" and _is_evolved(model, sync, sync.read):
             found += [RuleViolation, MergeConflict, InvalidData]

@@ -125,7 +125,6 @@ class SyncRow:
         return self.state == ACTIVE
 
 
-_LONGEST_PATTERN = 10_000
 _ALL = PreparedStatement(_rows.every.order_by(_sync.c.name))
 _MARKS = PreparedStatement(select(_sync.c.id, _sync.c[DIGEST]).order_by(_sync.c.name))
 _ID = _rows.columns.index("id")
@@ -183,12 +182,9 @@ class Syncs:
         return [_of_values(tuple(row)) for row in self._rows_of(ids)]
 
     def with_spec_value(self, name: str, value: str, most: int) -> list[SyncRow]:
-        """The oldest active syncs whose spec says this of a name, and perhaps others."""
-        said = json.dumps({name: value})[1:-1]
-        wanted = _rows.every.where(_sync.c.state == ACTIVE).order_by(_sync.c.number)
-        if len(said) <= _LONGEST_PATTERN:  # of which SQLite takes so many
-            wanted = wanted.where(_sync.c.spec.contains(said, autoescape=True)).limit(most)
-        return [_of_values(tuple(row)) for row in self._queries.all(wanted)]
+        """The oldest active syncs whose spec says this of a name."""
+        found = [one for one in self.all() if one.is_active and one.spec.get(name) == value]
+        return sorted(found, key=attrgetter("number"))[:most]
 
     def add(self, connection: Connection, sync: SyncRow) -> None:
         """A new sync, active; `AlreadyExists` if the name is taken."""

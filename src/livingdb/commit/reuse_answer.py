@@ -29,6 +29,8 @@ from livingdb.tables.index import Version
 __all__ = ["ReusableAnswer", "nearest_answer", "relabel_answer"]
 
 _CANDIDATES = 8
+_NEAR_ROWS = 1_000
+"""An answer in which no more rows differ is near enough: to look for a nearer one costs more."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def nearest_answer(
             mine = {view.name if name == other.name else name: v for name, v in held.items()}
             read = {name: RefreshInput(tables[name], item.new) for name, item in inputs.items()}
             best, least = ReusableAnswer(read, mine), changed
-            if not changed:
+            if changed <= _NEAR_ROWS:
                 break
     return best
 
@@ -84,7 +86,7 @@ def relabel_answer(
 def _candidates(graph: Graph, view: View) -> list[tuple[SyncRow, View]]:
     found_ones = []
     for sync in graph.catalog.syncs.with_spec_value("query", view.query, _CANDIDATES):
-        if sync.kind == KIND and sync.spec["query"] == view.query:
+        if sync.kind == KIND:
             other = View.from_json(sync.spec)
             same_key = other.key == view.key and other.materialize == "full"
             if same_key and set(other.tables) == set(view.tables):

@@ -162,7 +162,7 @@ class _Erasing:
             if item.kind == "view" and item.name not in views:
                 view = View.from_json(derived_sync(self._graph, item.name).spec)
                 if view.what == "sql":
-                    is_shown = item.how == "row" or self._is_kept(view)
+                    is_shown = (item.how == "row" and not view.hot) or self._is_kept(view)
                     views[item.name] = ReadingView(view, is_shown)
         for view in self._views_in_order():
             views.setdefault(view.name, ReadingView(view, self._is_kept(view)))
@@ -179,8 +179,13 @@ class _Erasing:
         return [view for row in rows if (view := View.from_json(row.spec)).what == "sql"]
 
     def _is_kept(self, view: View) -> bool:
-        """Whether what a view shows stays: it tells of many rows, or cannot be computed anew."""
-        return view.restless or (self._keeps_aggregates and is_aggregate(view))
+        """Whether what a view shows stays: it tells of many rows, or cannot be computed anew.
+
+        Of one that is stored in part the rest is computed when it is read, without what is erased;
+        so the part has to be computed anew as well.
+        """
+        keeps = self._keeps_aggregates and is_aggregate(view) and not view.hot
+        return view.restless or keeps
 
     def _kept(self, found: Sequence[LocatedRow]) -> list[str]:
         """What was made of the rows and stays as it is."""

@@ -4,6 +4,9 @@ Each takes a number, holds the lock of that number, and waits until nobody holds
 locks belong to open files: who ends, however that comes, leaves the queue at once, and those
 behind go on.  A turn saves work that would be lost to somebody faster and promises nothing else:
 where there are no such locks, or who is ahead takes long, one goes on without it.
+
+Whoever comes back at once goes on with the same turn for a while, though others wait: a process
+that writes several times in a row has what it needs at hand, and one that begins has not.
 """
 
 from __future__ import annotations
@@ -26,13 +29,18 @@ _HAS_LOCKS = sys.platform == "linux" and hasattr(fcntl, "F_OFD_SETLK")
 """Whether there are locks of open files, as they are written down here."""
 _LOCK = struct.Struct("hhqqi4x")  # type, from where, start, length, of which process
 _NUMBER = struct.Struct("<q")
+_KEPT = struct.Struct("<qq")  # the number of the turn that is kept, and until when
 _QUEUES = 4096
 _NUMBERS = 1 << 40
 """Of each queue; nobody gets to see the last."""
 _LOOK_SECONDS = 0.02
 """After so long somebody who waits looks whether the one ahead is still there."""
 _DEAF_SECONDS = 0.001
-"""The same where nobody can be heard."""
+"""The same where nobody can be heard, or a turn is kept for somebody."""
+_KEPT_SECONDS = 0.0015
+"""So long a turn is kept for who came back as soon as that the last time."""
+_LONGEST_TURN_SECONDS = 0.025
+"""After so long a turn is kept no more."""
 
 
 class Turns:
@@ -78,16 +86,20 @@ class Turns:
         if known.is_taken:
             yield False
             return
-        number = known.enter(self._path, _queue_of(name)) if _HAS_LOCKS else None
-        if number is None:
+        queue = _queue_of(name)
+        goes_on = _HAS_LOCKS and known.last[0] == name and known.resume()
+        number = known.enter(self._path, queue) if _HAS_LOCKS and not goes_on else None
+        if number is None and not goes_on:
             yield True
             return
         try:
-            has_waited = known.wait(self._patience_seconds)
-            is_next = known.last == (name, number - 1)
-            known.last = name, number
+            others = False
+            if number is not None:
+                has_waited = known.wait(self._patience_seconds)
+                others = has_waited or known.last != (name, number - 1)
+                known.last = name, number
             known.is_taken = True
-            yield has_waited or not is_next
+            yield others
         finally:
             known.is_taken = False
             known.leave()
@@ -99,7 +111,10 @@ def _queue_of(name: str) -> int:
 
 
 class _Place:
-    """One thread's place in a queue."""
+    """One thread's place in a queue.
+
+    Who has a turn holds the lock of number 0, which nobody gets, along with all up to their own.
+    """
 
     def __init__(self) -> None:
         self.is_taken = False
@@ -107,6 +122,11 @@ class _Place:
         """Whose turn it had last, and its number."""
         self._file: int | None = None
         self._queue = self._number = 0
+        self._begun_at = self._left_at = -_LONGEST_TURN_SECONDS
+        self._is_quick = False
+        """Whether it came back at once the last time."""
+        self._is_kept = self._was_kept = False
+        """Whether its turn is kept for it, and was so before."""
         self._bells = ""
         """How the bells of those who wait at this file are called."""
         self._ringing: socket.socket | None = None
@@ -115,6 +135,23 @@ class _Place:
     def _base(self) -> int:
         return (self._queue + 1) * _NUMBERS
 
+    def resume(self) -> bool:
+        """Go on with the turn that was kept, if nobody had one since."""
+        now = time.monotonic()
+        self._is_quick = now - self._left_at < _KEPT_SECONDS
+        self._was_kept, self._is_kept = self._is_kept, False
+        is_over = now - self._begun_at >= _LONGEST_TURN_SECONDS
+        if not self._was_kept or is_over or self._file is None:
+            return False
+        try:
+            _lock(self._file, fcntl.F_OFD_SETLK, fcntl.F_WRLCK, self._base, 1)
+            if self._kept()[0] == self._number:
+                return True
+            _unlock(self._file, self._base, 1)
+        except OSError:
+            pass
+        return False
+
     def enter(self, path: Path, queue: int) -> int | None:
         """Take a number; None if there is no file to be had."""
         try:
@@ -122,7 +159,8 @@ class _Place:
                 self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
                 known = os.fstat(self._file)
                 self._bells = f"\0livingdb-turn-{known.st_dev:x}-{known.st_ino:x}"
-            self._queue = gate = queue
+            self._queue, self._was_kept = queue, False
+            gate = queue
             _lock(self._file, fcntl.F_OFD_SETLKW, fcntl.F_WRLCK, gate, 1)
             try:
                 number = (self._last_number() + 1) % _NUMBERS or 1
@@ -142,40 +180,83 @@ class _Place:
         given = os.pread(self._file, _NUMBER.size, self._queue * _NUMBER.size)
         return int(_NUMBER.unpack(given)[0]) if len(given) == _NUMBER.size else 0
 
+    @property
+    def _kept_at(self) -> int:
+        """Where the file says which turn of the queue is kept."""
+        return _QUEUES * _NUMBER.size + self._queue * _KEPT.size
+
+    def _kept(self) -> tuple[int, float]:
+        """The number of the turn that is kept, 0 if none is, and for how many seconds still."""
+        assert self._file is not None
+        given = os.pread(self._file, _KEPT.size, self._kept_at)
+        if len(given) < _KEPT.size:
+            return 0, 0.0
+        number, until = _KEPT.unpack(given)
+        seconds = (until - time.monotonic_ns()) / 1e9
+        # Of another machine, or of one that was started anew since, is another clock.
+        return number, seconds if seconds <= _KEPT_SECONDS else 0.0
+
+    def _keep(self, number: int, seconds: float) -> None:
+        """Say which turn is kept, and for how long."""
+        assert self._file is not None
+        until = time.monotonic_ns() + int(seconds * 1e9)
+        os.pwrite(self._file, _KEPT.pack(number, until), self._kept_at)
+
     def wait(self, seconds: float) -> bool:
         """Wait until nobody has a lower number, or for so long; whether there was a wait."""
-        if self._is_first():
+        if self._begin() is None:
             return False
         # A lock cannot be waited for so long and no longer.  Whoever is just before rings when it
         # leaves; who was killed rings no more, so that it is looked for now and then.
         deadline = time.monotonic() + seconds
         with _Bell(self._bell_of(self._number)) as bell:
-            while not self._is_first():
+            while (pause := self._begin()) is not None:
                 left = deadline - time.monotonic()
                 if left <= 0:
+                    self._is_quick = False
                     break
-                bell.listen(min(left, _LOOK_SECONDS))
+                bell.listen(min(left, pause))
         return True
 
-    def _is_first(self) -> bool:
-        """Whether nobody has a lower number."""
+    def _begin(self) -> float | None:
+        """Have the turn if it has come; else for how many seconds to listen before the next look.
+
+        It has come if nobody has a lower number, and no turn is kept for who left.
+        """
         assert self._file is not None
         try:
             _lock(self._file, fcntl.F_OFD_SETLK, fcntl.F_WRLCK, self._base, self._number)
         except OSError:
-            return False
-        return True
+            # Who goes on with a turn that was kept may not come back once more.
+            is_next = self._kept()[0] == self._number - 1 > 0
+            return _DEAF_SECONDS if is_next else _LOOK_SECONDS
+        number, seconds = self._kept()
+        if seconds > 0:
+            _unlock(self._file, self._base, self._number)
+            return seconds
+        if number:
+            self._keep(0, 0.0)
+        self._begun_at = time.monotonic()
+        return None
 
     def _bell_of(self, number: int) -> str:
         return f"{self._bells}-{self._queue:x}-{number:x}"
 
     def leave(self) -> None:
-        """Let those behind go on."""
+        """Let those behind go on: at once, or if one does not come back soon."""
         if self._file is None:
             return
         with suppress(OSError):
+            self._left_at = time.monotonic()
+            is_short = self._left_at - self._begun_at < _LONGEST_TURN_SECONDS
+            if self._is_quick and is_short and self._last_number() != self._number:
+                self._keep(self._number, _KEPT_SECONDS)
+                self._is_kept = True
+            elif self._was_kept:
+                self._keep(0, 0.0)
             _unlock(self._file, self._base, _NUMBERS)
-            if self._last_number() == self._number:
+            is_told = self._is_kept and self._was_kept
+            if is_told or self._last_number() == self._number:
                 return
             if self._ringing is None:
                 self._ringing = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

@@ -66,7 +66,7 @@ def test_one_at_a_time_in_the_order_of_arrival(path: Path) -> None:
 
 def queue_length(path: Path) -> int:
     """How many took a number so far."""
-    data = path.read_bytes() if path.exists() else b""
+    data = path.read_bytes()[: 8 * 4096] if path.exists() else b""
     return max(
         (int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)), default=0
     )
@@ -87,6 +87,76 @@ def test_it_is_told_whether_others_had_a_turn_since(path: Path) -> None:
         assert others
     with turns.take("orders") as others:
         assert not others
+
+
+BUSY = """
+import sys, time
+from pathlib import Path
+from livingdb.files.turns import Turns
+
+turns, told = Turns(Path(sys.argv[1]), patience_seconds=60), []
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(int(sys.argv[2])):
+    with turns.take("orders") as others:
+        with open(sys.argv[3], "a") as order:
+            order.write(sys.argv[4] + "\\n" if others else "")
+            order.flush()
+        told.append(others)
+print(len(told), flush=True)
+"""
+
+
+def test_who_comes_back_at_once_goes_on_and_nobody_is_left_waiting(path: Path) -> None:
+    """Each line is a turn of several writes; nobody has a second one before the others' first."""
+    order = path.with_name("order")
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", BUSY, str(path), "2000", str(order), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in "abc"
+    ]
+    for process in started:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in started:
+        assert process.communicate(timeout=300)[0] == "2000\n"
+    turns = order.read_text().split()
+    assert set(turns) == set("abc")
+    assert len(turns) < 3 * 2000 / 2  # most writes go on with the turn that was kept
+
+
+def test_a_turn_is_kept_for_nobody_who_stays_away(path: Path) -> None:
+    """Who wrote twice in a row and then does something else is waited for no longer."""
+    turns, waiting = Turns(path, patience_seconds=60), threading.Event()
+    entered = threading.Event()
+
+    def write() -> None:
+        waiting.set()
+        with turns.take("orders") as others:
+            assert others
+            entered.set()
+
+    thread = threading.Thread(target=write)
+    for _ in range(3):
+        with turns.take("orders"):
+            pass
+    with turns.take("orders"):
+        thread.start()
+        waiting.wait()
+        while queue_length(path) < 5:
+            pass
+    assert entered.wait(30)
+    thread.join()
+    with turns.take("orders") as others:
+        assert others
 
 
 def test_other_branches_do_not_wait(path: Path) -> None:

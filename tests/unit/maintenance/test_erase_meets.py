@@ -298,3 +298,27 @@ def test_reads_of_rows_that_are_erased_meanwhile(db: Database) -> None:
         name = tx.table("people").get(KEY)["name"]
         tx.update("people", [{"id": 1, "name": name}])
         db.erase("people", [KEY], reason="asked")
+
+
+@pytest.mark.parametrize("aggregates", ["keep", "recompute"])
+def test_a_view_that_is_stored_in_part(db: Database, aggregates: str) -> None:
+    """Its other rows are computed when they are read; so the part is computed anew, in the past too.
+
+    The rank of those behind the erased row is another one without it: what was stored for its rank
+    was among the others now, and with the opposite part in neither.
+    """
+    main = db.branch("main")
+    ranks = "SELECT id, row_number() OVER (PARTITION BY city ORDER BY id) AS place FROM people"
+    main.derive("last", sql=ranks, when="deferred", materialize="where place >= 7")
+    main.derive("first", sql=ranks, when="immediate", materialize="where place < 7")
+    main.delete("people", [1])
+    db.propagate()
+    report = db.erase("people", [KEY], reason="asked", aggregates=aggregates)
+    assert not [name for name in report.kept if "last" in name or "first" in name]
+    db.propagate()
+    for name in ("last", "last~1", "last~2", "first", "first~1", "first~2"):
+        at = db.at(name)
+        source = db.at(f"id:{at.sources['main']}")
+        expected = source.sql(f"{ranks} ORDER BY id").to_arrow().to_pylist()
+        assert at.table(name.split("~")[0]).to_arrow().to_pylist() == expected, name
+    assert db.check(deep=True).problems == []

@@ -256,9 +256,13 @@ class RecomputedViews:
         return found
 
     def _roots(self, each: ReadingView, row: SnapshotRow, sink: Sink) -> Roots:
-        """The trees of the tables of a view, computed from what it read in a snapshot."""
+        """The trees of the tables of a view, computed from what it read in a snapshot.
+
+        Of one that was stored in part, all: the rest is computed when it is read.
+        """
         graph, view = self.graph, self._defined(each.view, row)
-        is_whole = not each.stages_only or output_table_id(view.id) in self._untold
+        is_stored = not view.hot and output_table_id(view.id) not in self._untold
+        is_whole = not (each.stages_only and is_stored)
         try:
             at = source_positions(graph, row)
             tables = recompute_view(graph, view, at, self.engine, self.trust)
