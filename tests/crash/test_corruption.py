@@ -163,9 +163,12 @@ def test_some_bits_of_a_pack(shop: Shop, section: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("section", ["header", "body", "index", "trailer"])
-def test_many_bits_of_a_pack(shop: Shop, section: str) -> None:
-    flip_bits(shop, section, tries(2_000), SEED)
+@pytest.mark.parametrize(
+    ("section", "bits"), [("header", 500), ("body", 2_000), ("index", 500), ("trailer", 500)]
+)
+def test_many_bits_of_a_pack(shop: Shop, section: str, bits: int) -> None:
+    """Every question is asked of each; of the parts around the bodies, another test tries all."""
+    flip_bits(shop, section, tries(bits), SEED)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ import pytest
 from tests.crash import nursery, sqlite_calls
 from tests.crash.conftest import Victim, folder_in_memory
 from tests.crash.scenarios import SCENARIOS, contents, noise, orders
+from tests.property.trying import some_of
 from tests.thinned import thinned
 
 import livingdb
@@ -24,6 +25,8 @@ from livingdb.testing.faulty_files import FaultySyscalls
 
 KIB = 1 << 10
 PACKING = ["large commit", "fold", "drain", "compact"]
+_FAILING = 8
+"""Of each operation so many calls fail, for each error, once and from then on."""
 WRITING = ["small commit", "large commit", "fold", "drain", "compact", "merge", "clone", "rename"]
 
 
@@ -109,21 +112,30 @@ def test_some_file_operations_fail(trial: Trial, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("trial", PACKING, indirect=True)
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=errno.errorcode.get)
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
-def test_each_file_operation_fails(
+def test_many_file_operations_fail(
     trial: Trial, error: int, lasting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing_operations(trial, error, lasting, monkeypatch, count=0)
 
 
+def _failing(total: int, count: int, what: str) -> list[int]:
+    """Which of all operations fail, one at a time."""
+    every = range(1, total + 1)
+    return list(every[:: max(1, total // count)]) if count else some_of(every, _FAILING, what)
+
+
 def failing_operations(
     trial: Trial, error: int, lasting: bool, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    """The k-th operation fails: create, write, sync, rename, unlink, sync of a folder, read."""
+    """The k-th operation fails: create, write, sync, rename, unlink, sync of a folder, read.
+
+    So many of them; with 0 other ones each time.
+    """
     with monkeypatch.context() as patch:
         counted = use(patch)
         assert attempt(trial, trial.copy("counted"))
     total = counted.counts.total()
-    for number in range(1, total + 1, max(1, total // count) if count else 1):
+    for number in _failing(total, count, f"{trial.name} {error} {lasting}"):
         path = trial.copy("failing")
         with monkeypatch.context() as patch:
             use(patch, Fault(None, number, error, lasting))
@@ -185,8 +197,7 @@ def test_a_pack_that_cannot_be_read(trial: Trial, monkeypatch: pytest.MonkeyPatc
 
 def failing_calls(trial: Trial, victim: Victim, error: int, lasting: bool, count: int) -> None:
     calls = victim.run(trial.name, trial.copy("counted")).calls
-    step = max(1, calls // count) if count else 1
-    for number in range(1, calls + 1, step):
+    for number in _failing(calls, count, f"{trial.name} {error} {lasting}"):
         path = trial.copy("failing")
         outcome = victim.run(trial.name, path, fail_at=number, error=error, lasting=lasting)
         note = f"SQLite's call {number} of {calls} failed"
@@ -210,7 +221,7 @@ def test_some_calls_of_sqlite_fail(trial: Trial, victim: Victim, error: int) -> 
 @pytest.mark.parametrize("trial", WRITING, indirect=True)
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=errno.errorcode.get)
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
-def test_each_call_of_sqlite_fails(trial: Trial, victim: Victim, error: int, lasting: bool) -> None:
+def test_many_calls_of_sqlite_fail(trial: Trial, victim: Victim, error: int, lasting: bool) -> None:
     failing_calls(trial, victim, error, lasting, count=0)
 
 
