@@ -72,6 +72,7 @@ export async function postForArrow(path: string, body: unknown): Promise<ArrayBu
 export const get = <T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> =>
   ask("GET", address(path, query), undefined, signal);
 export const post = <T>(path: string, body: unknown = {}, signal?: AbortSignal): Promise<T> => ask("POST", path, body, signal);
+export const put = <T>(path: string, body: unknown): Promise<T> => ask("PUT", path, body);
 export const patch = <T>(path: string, body: unknown): Promise<T> => ask("PATCH", path, body);
 export const remove = <T>(path: string, query: Query): Promise<T> => ask("DELETE", address(path, query));
 

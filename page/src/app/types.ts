@@ -32,6 +32,11 @@ export interface AlertInfo {
   number: number; time: string; sync: string; event: string; severity: string; state: string;
   message: string; details: Row; deliveries: Row[];
 }
+export interface WatchInfo { name: string; event: string; severity: string; time: string }
+export interface RetentionInfo {
+  days: number | null; snapshots: number | null; thin: string | null; thin_days: number | null; dropped_days: number | null;
+  drop_idle: boolean | number; branches: Record<string, RetentionInfo>; tags: Record<string, string>; grace_seconds: number;
+}
 export interface RequestInfo {
   number: number; title: string; description: string; author: string; time: string;
   source: string; target: string; state: string; snapshot: string | null;

@@ -7,6 +7,7 @@ import { Act, Choice, Field, Heading, Nothing, Shown, State, Time } from "../par
 import { to } from "../route";
 import { type AlertInfo, type SyncInfo } from "../types";
 import { plural } from "../words";
+import { Watches } from "./watches";
 
 export function AlertsView(): JSX.Element {
   const [state, setState] = useState("open");
@@ -21,6 +22,7 @@ export function AlertsView(): JSX.Element {
       <Shown of={found}>{({ alerts }) => alerts.length ? (
         <ul class="cards">{alerts.map((one) => <Alert key={one.number} of={one} isSync={names.has(one.sync)} />)}</ul>
       ) : <Nothing><p>{state === "open" ? "Nothing needs you." : "None."}</p></Nothing>}</Shown>
+      <Watches />
     </section>
   );
 }

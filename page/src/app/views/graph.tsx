@@ -5,16 +5,18 @@ import { el, type Child } from "../../graph/elements";
 import { titleOf, type GraphData, type Node, type Sync } from "../../graph/model";
 import { handle, mount, update } from "../../graph/mount";
 import { additions } from "../../graph/panel";
-import { get, post } from "../api";
+import { Failure, get, patch, post, remove } from "../api";
 import { useData } from "../live";
-import { Dialog, Field, Nothing, Problem } from "../parts";
+import { Choice, Dialog, Field, Nothing, Problem } from "../parts";
 import { go, to, type Route } from "../route";
 import { actionsOf, SyncDialog, wordsOf, type ActedSync, type SyncAction } from "../sync_actions";
 import { type SyncInfo } from "../types";
 import { useDefaultBranch, useUser } from "../user";
 import { duration, lagWords, number, plural } from "../words";
 
-type Deed = "branch" | "tag" | "reset" | "revert" | "pick" | "merge";
+type Deed = "branch" | "tag" | "reset" | "revert" | "pick" | "merge" | "rename" | "drop";
+/** What is done to a branch that stands here, if several do to one of them. */
+const OF_HEADS: Deed[] = ["rename", "drop"];
 const COMBOBOX = { role: "combobox" } as object;
 const KINDS = ["commit", "branch", "tag", "sync"] as const;
 
@@ -150,6 +152,7 @@ function deedsOf(node: Node, marked: { current: Node | null }, choose: (deed: { 
   if (heads) parts.push(button("Merge…", () => choose({ what: "merge", node })));
   if (parent) parts.push(button("Pick…", () => choose({ what: "pick", node })));
   parts.push(button("Revert…", () => choose({ what: "revert", node })), button("Reset to it…", () => choose({ what: "reset", node })));
+  if (heads) parts.push(button("Rename…", () => choose({ what: "rename", node })), button("Drop…", () => choose({ what: "drop", node })));
   return [...handle.syncs.filter((sync) => sync.target === node.lane && sync.state !== "active").flatMap((sync) => stoppedParts(sync, ask)),
     el("div", { class: "deeds", role: "group", "aria-label": "What can be done here" }, ...parts)];
 }
@@ -172,13 +175,19 @@ const TITLES: Record<Deed, [title: string, action: string, label: string]> = {
   revert: ["Take this change back", "Revert", "On branch"],
   pick: ["Make this change on another branch, too", "Pick", "On branch"],
   merge: ["Merge into another branch", "Look at it first", "Into branch"],
+  rename: ["Another name for a branch", "Rename", "New name"],
+  drop: ["Drop a branch", "Drop branch", "Its name, to be sure"],
 };
 
 function DeedDialog({ what, node, onClose }: { what: Deed; node: Node; onClose: () => void }): JSX.Element {
   const lane = handle.lanes[node.lane].name, main = useDefaultBranch();
   const [name, setName] = useState(what === "reset" || what === "revert" ? lane : (what === "merge" || what === "pick") && lane !== main ? main : "");
   const [title, action, label] = TITLES[what];
+  const [head, setHead] = useState(node.heads[0] ?? ""), [detach, setDetach] = useState(false);
   const act = async (): Promise<void> => {
+    if (what === "rename") await patch("/v1/branch", { name: head, to: name });
+    if (what === "drop" && name !== head) throw new Failure("name", `This is ${head}, and not ${name}.`, 0);
+    if (what === "drop") await remove("/v1/branch", { name: head, detach });
     if (what === "branch") await post("/v1/branches", { name, from: `id:${node.id}` });
     if (what === "tag") await post("/v1/tags", { name, ref: `id:${node.id}` });
     if (what === "reset") await post("/v1/branch/reset", { branch: name, ref: `id:${node.id}` });
@@ -187,9 +196,13 @@ function DeedDialog({ what, node, onClose }: { what: Deed; node: Node; onClose: 
     if (what === "merge") go("merge", { source: node.heads[0], into: name });
   };
   return (
-    <Dialog title={title} action={action} isDanger={what === "reset"} onClose={onClose} onDone={act}>
+    <Dialog title={title} action={action} isDanger={what === "reset" || what === "drop"} onClose={onClose} onDone={act}>
       <p class="note">Snapshot {node.id.slice(0, 10)} of {lane}: <span dir="auto">{titleOf(node)}</span></p>
-      <Field label={label} value={name} onChange={setName} required list={what === "tag" || what === "branch" ? undefined : "refs"} />
+      {OF_HEADS.includes(what) && (node.heads.length > 1 ? <Choice label="Branch" value={head} options={node.heads} onChange={setHead} /> : <p>Branch <b dir="auto">{head}</b></p>)}
+      <Field label={label} value={name} onChange={setName} required list={what === "tag" || what === "branch" || OF_HEADS.includes(what) ? undefined : "refs"} />
+      {what === "rename" && <p class="note">What follows it, reads it or was made from it goes on under the new name.</p>}
+      {what === "drop" && <><label class="tick"><input type="checkbox" checked={detach} onChange={(event) => setDetach(event.currentTarget.checked)} /> Also if a sync leads from or to it: that one ends</label>
+        <p class="note">Its snapshots stay readable by their ids as long as retention keeps them.</p></>}
       {what === "reset" && <p class="note">What was committed after it stays readable by its id, and in the branch's log.</p>}
     </Dialog>
   );

@@ -7,6 +7,7 @@ import { Act, Dialog, Heading, Nothing, Shown, State, Time, Wide } from "../part
 import { to } from "../route";
 import { type JobInfo, type StatusInfo, type StatusLine, type StorageInfo } from "../types";
 import { bytes, duration, number, plural } from "../words";
+import { EVERYTHING, RetentionRules, Rules, ruleWords, useRetention } from "./retention";
 
 export function StorageView(): JSX.Element {
   const storage = useData("storage", (signal) => get<StorageInfo>("/v1/storage", {}, signal), ["commit", "branch"]);
@@ -36,6 +37,7 @@ export function StorageView(): JSX.Element {
         <>
           <h3>Where the {bytes(told.bytes)} are</h3>
           <dl class="facts"><dt>Packs</dt><dd>{bytes(told.pack_bytes)} in {plural(told.packs, "pack")}</dd><dt>Catalog</dt><dd>{bytes(told.catalog_bytes)}</dd><dt>Journal</dt><dd>{bytes(told.journal_bytes)}</dd><dt>For Spark</dt><dd>{bytes(told.projection_bytes)}</dd><dt>Chunks</dt><dd>{number(told.chunks)}, each shared {told.sharing.toFixed(1)} times</dd></dl>
+          <RetentionRules />
           <Weights title="Tables" of={told.tables} /><Weights title="Branches" of={told.branches} />
         </>
       )}</Shown>
@@ -45,12 +47,11 @@ export function StorageView(): JSX.Element {
 
 /** What retention does not keep is let go, once somebody has read what that is. */
 function Free({ onClose }: { onClose: () => void }): JSX.Element {
-  const kept = useData("retention", (signal) => get<Record<string, unknown>>("/v1/retention", {}, signal), []);
-  const rules = Object.entries(kept.data ?? {}).filter(([name, value]) => name !== "grace_seconds" && value !== null && value !== false && !(typeof value === "object" && Object.keys(value).length === 0));
+  const kept = useRetention();
   return (
     <Dialog title="Free what retention does not keep" action="Free it" isDanger onClose={onClose} onDone={() => post("/v1/collect", { dry_run: false })}>
-      <Shown of={kept}>{() => rules.length
-        ? <><p>Snapshots that these rules do not keep cannot be read any more; their place in the graph stays:</p><dl class="facts">{rules.map(([name, value]) => <><dt>{name.replaceAll("_", " ")}</dt><dd>{typeof value === "object" ? JSON.stringify(value) : String(value)}</dd></>)}</dl></>
+      <Shown of={kept}>{(policy) => [policy, ...Object.values(policy.branches)].some((rule) => ruleWords(rule) !== EVERYTHING) || Object.keys(policy.tags).length > 0
+        ? <><p>Snapshots that these rules do not keep cannot be read any more; their place in the graph stays:</p><Rules of={policy} /></>
         : <p>No retention is set: every snapshot stays. Only what nothing refers to any more is let go.</p>}</Shown>
       <p class="note">“What could be freed?” tells how much that is, and writes nothing.</p>
     </Dialog>
