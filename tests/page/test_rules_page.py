@@ -1,4 +1,4 @@
-"""What is kept and what is watched, set on the page; branches renamed and dropped from the graph."""
+"""What is kept and watched, set on the page; branches renamed and dropped from the graph."""
 
 from __future__ import annotations
 
@@ -29,6 +29,12 @@ def server(db: livingdb.Database) -> Iterator[Server]:
 
 def is_shut(visitor: Visitor) -> bool:
     return bool(visitor.run("return !document.querySelector('dialog')"))
+
+
+def change(visitor: Visitor, rule: str) -> None:
+    """Open the dialog of a rule of what is kept."""
+    label = f"Change what is kept: {rule}…"
+    visitor.run('document.querySelector(`[aria-label="${arguments[0]}"]`).click()', label)
 
 
 def test_watches_are_made_and_forgotten(visitor: Visitor, db: livingdb.Database) -> None:
@@ -78,7 +84,9 @@ def test_watches_are_made_and_forgotten(visitor: Visitor, db: livingdb.Database)
 def test_what_is_kept_is_set(visitor: Visitor, db: livingdb.Database) -> None:
     visitor.go("#/storage")
     visitor.see("section.page", "every snapshot")
-    visitor.run("document.querySelector('[aria-label=\"Change what is kept: everywhere…\"]').click()")
+    visitor.run(
+        "document.querySelector('[aria-label=\"Change what is kept: everywhere…\"]').click()"
+    )
     visitor.fill("All of the last days", "30", within="dialog")
     visitor.fill("Of what is older, one of each", "daily", within="dialog")
     visitor.fill("For so many days", "365", within="dialog")
@@ -96,7 +104,7 @@ def test_what_is_kept_is_set(visitor: Visitor, db: livingdb.Database) -> None:
     assert visitor.axe() == []
 
     # What is no number is refused, and nothing changes.
-    visitor.run("document.querySelector('[aria-label=\"Change what is kept: agent/*…\"]').click()")
+    change(visitor, "agent/*")
     visitor.fill("All of the last days", "two", within="dialog")
     visitor.press("Keep it so", within="dialog")
     visitor.see("dialog .problem")
@@ -106,7 +114,7 @@ def test_what_is_kept_is_set(visitor: Visitor, db: livingdb.Database) -> None:
     visitor.press("Keep it so", within="dialog")
     visitor.until(lambda: is_shut(visitor))
     assert db.retention.branches == {"bot/*": Retention(days=3, drop_idle=True)}
-    visitor.run("document.querySelector('[aria-label=\"Change what is kept: bot/*…\"]').click()")
+    change(visitor, "bot/*")
     visitor.run("document.querySelector('dialog input[type=checkbox]').click()")
     visitor.press("Keep it so", within="dialog")
     visitor.until(lambda: is_shut(visitor))

@@ -302,10 +302,10 @@ def test_reads_of_rows_that_are_erased_meanwhile(db: Database) -> None:
 
 @pytest.mark.parametrize("aggregates", ["keep", "recompute"])
 def test_a_view_that_is_stored_in_part(db: Database, aggregates: str) -> None:
-    """Its other rows are computed when they are read; so the part is computed anew, in the past too.
+    """Its other rows are computed when they are read; so the part is computed anew as well.
 
     The rank of those behind the erased row is another one without it: what was stored for its rank
-    was among the others now, and with the opposite part in neither.
+    would be among the others now, and with the opposite part in neither.
     """
     main = db.branch("main")
     ranks = "SELECT id, row_number() OVER (PARTITION BY city ORDER BY id) AS place FROM people"
