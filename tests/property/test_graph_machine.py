@@ -621,7 +621,9 @@ class DatabaseMachine(RuleBasedStateMachine):
         ours = self.model.heads[branch]
         merged = self.model.merge(ours, theirs, policy, by_cell)
         if preview:
-            self._check_preview(merged, name, branch, options)
+            is_plain = ours in self.model.ancestors(theirs) or theirs in self.model.ancestors(ours)
+            is_broken = not is_plain and merged.is_clean and self._merge_refusal(merged) is not None
+            self._check_preview(merged, name, branch, options, is_broken)
         options |= {"symmetric": kind == "symmetric", "fast_forward": kind != "no fast forward"}
         forward = kind != "no fast forward" and ours in self.model.ancestors(theirs)
         contained = theirs in self.model.ancestors(ours)
@@ -641,13 +643,17 @@ class DatabaseMachine(RuleBasedStateMachine):
             self.model.heads[name] = made.id
         self.checked(branch)
 
-    def _check_preview(self, merged: Merged, name: Any, branch: str, options: Any) -> None:
+    def _check_preview(
+        self, merged: Merged, name: Any, branch: str, options: Any, is_broken: bool
+    ) -> None:
+        """Nothing is written; `is_broken`: the merged rows would break a rule."""
         before = self._heads()
         known = len(self.db.snapshots())
         seen = self.db.preview_merge(name, into=branch, **options)
         assert self._heads() == before
         assert len(self.db.snapshots()) == known
-        assert seen.is_clean == merged.is_clean
+        assert bool(seen.refusal) == is_broken, seen.refusal
+        assert seen.is_clean == (merged.is_clean and not is_broken)
         self._check_conflicts(merged, seen.conflicts, seen.schema_conflicts)
         if merged.is_clean:
             ours = self.state(branch)

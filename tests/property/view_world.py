@@ -187,6 +187,7 @@ class ViewWorld:
     )
     queries: dict[str, str] = field(default_factory=dict)
     added: int = 0
+    renamed: int = 0
     old: livingdb.Snapshot | None = None
     """Where the branch may be reset to: since then its schema is what it is."""
 
@@ -238,7 +239,8 @@ class ViewWorld:
 
     def _rename(self, table: str, column: str) -> None:
         now = self.names[table][column]
-        self.names[table][column] = f"{column}{len(now)}"
+        self.renamed += 1
+        self.names[table][column] = f"{column}{self.renamed}"
         self.main.evolve(RenameColumn(table, now, self.names[table][column]))
 
     def _merge(self, step: Step) -> None:
