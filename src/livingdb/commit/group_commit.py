@@ -1,64 +1,57 @@
-"""Small writes of threads that wait for each other are stored in one transaction of the catalog.
+"""Small writes that wait for each other are stored in one transaction of the catalog.
 
 Whoever comes first to a branch takes its turn; those who come meanwhile leave what they write to
-it.  It makes a snapshot of each, one on the other, and stores them all at once.  One that cannot
-be made fails alone.  What more depends on than its own rows (constraints between rows and tables,
-syncs) is committed by itself.
+it: threads, and other processes.  It makes a snapshot of each, one on the other, and stores them
+all at once.  One that cannot be made fails alone.  What more depends on than its own rows
+(constraints between rows and tables, syncs) is committed by itself.
+
+Another process learns under which address its snapshot will be before that is stored.  If it hears
+no more, it looks whether the snapshot is there.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Condition, Event
 from time import monotonic
 
+from sqlalchemy import Connection
+
 from livingdb.access.acting import acting, is_checked, unchecked
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.catalog import Catalog
+from livingdb.catalog.ids import SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import end_ids
-from livingdb.commit.fill_generated import has_generated
+from livingdb.chunks.address import Address
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
+from livingdb.commit.small_write import SmallWrite, hand_over, is_independent, receive
 from livingdb.commit.transaction import BranchTransaction
 from livingdb.commit.write_set import WriteSet
 from livingdb.commit.writer_turns import LARGEST_TURN_ROWS
+from livingdb.files.offers import Outcome, TakenOffer
+from livingdb.files.turns import Turn
+from livingdb.graph.commit_point import HeadMoved
 from livingdb.graph.constraints import check_tables
 from livingdb.graph.draft import Action, Intent
 from livingdb.graph.graph import Graph
 from livingdb.graph.storage.staging import Staging
 from livingdb.interruption import interruptible
 from livingdb.tables.index import Version
-from livingdb.tables.schema import TableSchema
-from livingdb.tables.tabular import Tabular
 
-__all__ = ["GroupCommits", "SmallWrite"]
+__all__ = ["GroupCommits"]
 
+_log = logging.getLogger("livingdb")
 _MOST_MEMBERS = 64
 _LONGEST_GATHERING_SECONDS = 0.01
-
-
-@dataclass(frozen=True)
-class SmallWrite:
-    """Rows that become one snapshot: an operation ("insert", "upsert", "update") on one table."""
-
-    operation: str
-    table: str
-    rows: Tabular
-    author: str
-    message: str
-
-    def fill(self, work: WriteSet) -> None:
-        """Put the rows into a transaction."""
-        if self.operation == "insert":
-            work.insert(self.table, self.rows)
-        elif self.operation == "upsert":
-            work.upsert(self.table, self.rows)
-        else:
-            assert self.operation == "update"
-            work.update(self.table, self.rows)
+_KEPT_TO_ITSELF = 100
+"""So many writes are not offered to other processes after one that was in vain."""
 
 
 class _Apart(Exception):
@@ -81,12 +74,53 @@ class _Member:
         """Whether it came to something."""
         return self.row is not None or self.error is not None
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether who waits for it has not given it up."""
+        return True
+
     def outcome(self) -> SnapshotRow:
         """The snapshot that it made, or what was wrong with it."""
         if self.error is not None:
             raise self.error
         assert self.row is not None
         return self.row
+
+
+class _HandedMember(_Member):
+    """A write of another process."""
+
+    def __init__(self, write: SmallWrite, graph: Graph, offer: TakenOffer):
+        super().__init__(write, graph)
+        self.offer = offer
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the process that waits for it has not begun to make it itself."""
+        return not self.offer.is_withdrawn
+
+    def answer(self) -> None:
+        """Tell the other process what became of it: if it was not made, that one tries."""
+        if self.row is None:
+            self.offer.decline()
+        else:
+            self.offer.finish(self.row.address, self.row.sequence)
+
+
+@dataclass(frozen=True)
+class _Announcement:
+    """Tells other processes where to look for their writes, before these are stored."""
+
+    members: Sequence[_Member]
+    changed_syncs: Collection[SyncId] = ()
+
+    def store(
+        self, catalog: Catalog, connection: Connection, made: Sequence[SnapshotRow], moment: int
+    ) -> None:
+        """Announce the snapshots of the members, which are the first of the proposal's."""
+        for member, row in zip(self.members, made, strict=False):
+            if isinstance(member, _HandedMember) and not member.offer.announce(row.address):
+                raise HeadMoved  # by who would not wait any longer
 
 
 class _Queue:
@@ -157,6 +191,7 @@ class GroupCommits:
         self._pipeline = pipeline
         self._graph = pipeline.graph
         self._queues: dict[str, _Queue] = {}
+        self._kept_to_itself = 0
 
     def commit(self, branch: str, write: SmallWrite) -> SnapshotRow:
         """The snapshot that a write makes."""
@@ -172,24 +207,76 @@ class GroupCommits:
         return member.outcome()
 
     def _lead(self, branch: str, queue: _Queue, leader: _Member) -> None:
-        """Take the turn, and store what waits by then."""
+        """Take the turn, and store what waits by then; or let another process store the write."""
         taken: list[_Member] = []
         try:
             queue.gather()
-            with self._pipeline.turns.before_reading(branch, leader.write.rows.rows):
-                taken, begun = queue.take(), monotonic()
-                # What stops one of them is not to stop the others, whose writes are as small.
-                with interruptible() if len(taken) > 1 else nullcontext():
-                    self._store(branch, taken)
+            rows, offer = leader.write.rows.rows, partial(self._offer, branch, leader)
+            with self._pipeline.turns.before_reading(branch, rows, offer) as turn:
+                if turn.outcome is not None:
+                    leader.row = self._find_stored(turn.outcome)
+                    if leader.row is not None:
+                        return
+                taken = queue.take()
+                handed = self._receive(branch, turn, len(taken))
+                begun = monotonic()
+                try:
+                    # What stops one of them is not to stop the others, whose writes are as small.
+                    several = len(taken) + len(handed) > 1
+                    with interruptible() if several else nullcontext():
+                        self._store(branch, [*taken, *handed])
+                finally:
+                    for member in handed:
+                        member.answer()
                 queue.note(len(taken), monotonic() - begun)
         finally:
             queue.pass_on(leader, taken)
+
+    # --- other processes ---------------------------------------------------------------------
+
+    def _offer(self, branch: str, leader: _Member) -> bytes | None:
+        """The write of a process that has to wait, for others to make."""
+        if leader.acting is not None or self._kept_to_itself:
+            self._kept_to_itself = max(0, self._kept_to_itself - 1)
+            return None
+        return hand_over(self._graph.versions, branch, leader.write)
+
+    def _find_stored(self, outcome: Outcome) -> SnapshotRow | None:
+        """The snapshot that another process made of a write; None if it came to nothing."""
+        if not outcome.is_announced:
+            self._kept_to_itself = _KEPT_TO_ITSELF if outcome.is_declined else 0
+            return None
+        if not outcome.is_done:
+            return self._graph.snapshots.find(Address(outcome.name))
+        found = self._graph.snapshots.at(outcome.detail)
+        assert found.address == outcome.name
+        return found
+
+    def _receive(self, branch: str, turn: Turn, members: int) -> list[_HandedMember]:
+        """The writes of processes that wait, as many as can be stored along with others."""
+        graph, found = self._graph, list[_HandedMember]()
+        offers = turn.take_offers(_MOST_MEMBERS - members)
+        is_plain = bool(offers) and self._is_plain(graph.branch(branch))
+        for offer in offers:
+            write = None
+            if is_plain:
+                try:
+                    write = receive(graph.versions, branch, offer.work)
+                except Exception as error:
+                    _log.warning("a write that another process offered is left to it: %r", error)
+            if write is None:
+                offer.decline()
+            else:
+                found.append(_HandedMember(write, graph, offer))
+        return found
 
     def _store(self, branch: str, members: Sequence[_Member]) -> None:
         rest = list(members)
         if len(members) > 1 and self._is_plain(self._graph.branch(branch)):
             rest = self._store_together(branch, members)
         for member in rest:
+            if isinstance(member, _HandedMember):
+                continue
             try:
                 with is_checked(member.acting):
                     member.row = self._commit_alone(branch, member.write)
@@ -224,6 +311,8 @@ class GroupCommits:
             notes: list[Action] = []
             for member in members:
                 member.error = None
+                if not member.is_wanted:
+                    continue
                 try:
                     if member.acting is not None:
                         notes.append(rights.check_rows(member.acting, row, member.write.author))
@@ -239,7 +328,8 @@ class GroupCommits:
                 return graph.snapshots.at(row.head)
             head = graph.snapshots.at(row.head)
             first = replace(intents[0], parents=(head,), on_previous=False)
-            return Proposal([first, *intents[1:]], actions=notes)
+            changes = [_Announcement(tuple(made))]
+            return Proposal([first, *intents[1:]], changes=changes, actions=notes)
 
         try:
             with unchecked():  # each was looked at for itself
@@ -263,7 +353,7 @@ class GroupCommits:
     ) -> Intent:
         """The snapshot of a write, on one before it that leaves tables so."""
         work = WriteSet(self._graph, self._pipeline.preparation, branch, tables)
-        if not _is_free(work.schema(write.table)):
+        if not is_independent(work.schema(write.table)):
             raise _Apart
         write.fill(work)
         if work.is_empty:
@@ -273,9 +363,3 @@ class GroupCommits:
         check_tables(self._graph.versions, brought, brought, deltas, deltas.__getitem__)
         said = "transaction", write.operation, write.author, write.message
         return Intent((), (branch,), *said, made, on_previous=True)
-
-
-def _is_free(schema: TableSchema) -> bool:
-    """Whether rows of a table can be judged by themselves."""
-    is_bound = schema.has_conditions or schema.uniques or schema.foreign_keys
-    return not (is_bound or has_generated(schema) or any(c.is_fixed for c in schema.columns))

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from threading import local
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.files.turns import Offer, Turn
 from livingdb.graph.graph import Graph
 from livingdb.tables.index import Version
 
@@ -39,19 +40,22 @@ class WriterTurns:
         return min(self._graph.syncs(branch.epoch).schema_group(branch.id), default=branch.id)
 
     @contextmanager
-    def before_reading(self, branch: str, rows: int) -> Iterator[None]:
-        """Wait for the turn to write to a branch of that name before its head is read."""
+    def before_reading(self, branch: str, rows: int, offer: Offer | None = None) -> Iterator[Turn]:
+        """Wait for the turn to write to a branch of that name before its head is read.
+
+        What is offered may be done by whoever has a turn meanwhile.
+        """
         if self._turns is None or rows > LARGEST_TURN_ROWS:
-            yield
+            yield Turn(False)
             return
         group = self._groups.get(branch)
         if group is None:
             group = self._groups[branch] = self.group(self._graph.branch(branch))
         left: list[Sequence[Version]] = []
         try:
-            with self._turns.take(group):
+            with self._turns.take(group, offer) as turn:
                 self._local.left = left
-                yield
+                yield turn
         finally:
             self._local.left = None
             for made in left:
@@ -72,5 +76,5 @@ class WriterTurns:
             yield False
             return
         group = self._groups[branch.name] = self.group(branch)
-        with self._turns.take(group) as may_be_late:
-            yield may_be_late
+        with self._turns.take(group) as turn:
+            yield turn.others

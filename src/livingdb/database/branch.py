@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from livingdb.database.database import Database
     from livingdb.database.export_tables import Export
     from livingdb.database.transaction import Transaction
+    from livingdb.files.turns import Turn
     from livingdb.graph.graph import Graph
     from livingdb.sql.parameters import Parameters
     from livingdb.sql.query_plan import QueryPlan
@@ -78,7 +79,7 @@ class Branch:
         """The same of what only its maintainers do."""
         self.database._require_in_step(Role.MAINTAINER, self.name, f"{what} {self.name!r}")
 
-    def _turn(self, rows: int) -> AbstractContextManager[None]:
+    def _turn(self, rows: int) -> AbstractContextManager[Turn]:
         """Wait for the turn of who writes so many rows."""
         self._check_writer()
         return self._pipeline.turns.before_reading(self.name, rows)
@@ -87,7 +88,7 @@ class Branch:
         self, operation: str, table: str, rows: Tabular, message: str, author: str | None
     ) -> Snapshot:
         """Commit rows, in their own snapshot."""
-        from livingdb.commit.group_commit import SmallWrite
+        from livingdb.commit.small_write import SmallWrite
         from livingdb.database.transaction import check_message
 
         self._check_writer()

@@ -6,28 +6,34 @@ behind go on.  A turn saves work that would be lost to somebody faster and promi
 where there are no such locks, or who is ahead takes long, one goes on without it.
 
 Whoever comes back at once goes on with the same turn for a while, though others wait: a process
-that writes several times in a row has what it needs at hand, and one that begins has not.
+that writes several times in a row has what it needs at hand, and one that begins has not.  Who
+waits may offer its work to the one whose turn it is, and then has nothing to wait for any more.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import struct
-import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-__all__ = ["Turns"]
+from livingdb.files.file_locks import (
+    HAS_LOCKS,
+    find_holder,
+    try_lock,
+    unlock,
+    wait_for_lock,
+)
+from livingdb.files.offers import Outcome, Slots, TakenOffer
 
-_HAS_LOCKS = sys.platform == "linux" and hasattr(fcntl, "F_OFD_SETLK")
-"""Whether there are locks of open files, as they are written down here."""
-_LOCK = struct.Struct("hhqqi4x")  # type, from where, start, length, of which process
+__all__ = ["Offer", "Turn", "Turns"]
+
 _NUMBER = struct.Struct("<q")
 _KEPT = struct.Struct("<qq")  # the number of the turn that is kept, and until when
 _QUEUES = 4096
@@ -41,6 +47,23 @@ _KEPT_SECONDS = 0.0015
 """So long a turn is kept for who came back as soon as that the last time."""
 _LONGEST_TURN_SECONDS = 0.025
 """After so long a turn is kept no more."""
+
+Offer = Callable[[], bytes | None]
+"""The work that somebody who has to wait leaves to others; None if nobody else can do it."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A turn, or what became of the work of somebody who waited for one.
+
+    `others`: whether others may have had a turn since this thread's last.  `outcome` tells what
+    somebody else who took the offer made of it.
+    """
+
+    others: bool
+    outcome: Outcome | None = None
+    take_offers: Callable[[int], list[TakenOffer]] = field(default=lambda most: [])
+    """What those who wait next have offered, so many at most."""
 
 
 class Turns:
@@ -56,50 +79,46 @@ class Turns:
         """Whether nobody else does what has that name at the moment; nobody waits for it."""
         file = None
         try:
-            if _HAS_LOCKS:
+            if HAS_LOCKS:
                 with suppress(OSError):
                     file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             if file is None:
                 yield True
                 return
-            try:
-                place = (_QUEUES + 1) * _NUMBERS + _queue_of(name)
-                _lock(file, fcntl.F_OFD_SETLK, fcntl.F_WRLCK, place, 1)
-            except OSError:
-                yield False
-            else:
-                yield True
+            is_first = False
+            with suppress(OSError):
+                is_first = try_lock(file, (_QUEUES + 1) * _NUMBERS + _queue_of(name))
+            yield is_first
         finally:
             if file is not None:
                 os.close(file)
 
     @contextmanager
-    def take(self, name: str) -> Iterator[bool]:
-        """Be the one whose turn it is among those who take one of a name.
+    def take(self, name: str, offer: Offer | None = None) -> Iterator[Turn]:
+        """Be the one whose turn it is among those who take one of a name, or leave them the work.
 
-        Gives whether others may have had one since this thread's last.  Who has a turn takes no
-        second one.
+        Who has a turn takes no second one.
         """
         known: _Place | None = getattr(self._local, "place", None)
         if known is None:
             known = self._local.place = _Place()
         if known.is_taken:
-            yield False
+            yield Turn(False)
             return
         queue = _queue_of(name)
-        goes_on = _HAS_LOCKS and known.last[0] == name and known.resume()
-        number = known.enter(self._path, queue) if _HAS_LOCKS and not goes_on else None
+        goes_on = HAS_LOCKS and known.last[0] == name and known.resume()
+        number = known.enter(self._path, queue) if HAS_LOCKS and not goes_on else None
         if number is None and not goes_on:
-            yield True
+            yield Turn(True)
             return
         try:
-            others = False
+            others, outcome = False, None
             if number is not None:
-                has_waited = known.wait(self._patience_seconds)
+                has_waited, outcome = known.wait(self._patience_seconds, offer)
                 others = has_waited or known.last != (name, number - 1)
-                known.last = name, number
+                known.last = (name, number) if outcome is None else ("", 0)
             known.is_taken = True
-            yield others
+            yield Turn(others, outcome, known.take_offers)
         finally:
             known.is_taken = False
             known.leave()
@@ -113,7 +132,7 @@ def _queue_of(name: str) -> int:
 class _Place:
     """One thread's place in a queue.
 
-    Who has a turn holds the lock of number 0, which nobody gets, along with all up to their own.
+    Who has a turn holds the lock of number 0, which nobody gets.
     """
 
     def __init__(self) -> None:
@@ -121,7 +140,11 @@ class _Place:
         self.last = "", 0
         """Whose turn it had last, and its number."""
         self._file: int | None = None
+        self._slots: Slots | None = None
         self._queue = self._number = 0
+        self._next = self._told = 0
+        """The first number behind it whose work it has not done, and the last one it called."""
+        self._has_turn = False
         self._begun_at = self._left_at = -_LONGEST_TURN_SECONDS
         self._is_quick = False
         """Whether it came back at once the last time."""
@@ -143,13 +166,12 @@ class _Place:
         is_over = now - self._begun_at >= _LONGEST_TURN_SECONDS
         if not self._was_kept or is_over or self._file is None:
             return False
-        try:
-            _lock(self._file, fcntl.F_OFD_SETLK, fcntl.F_WRLCK, self._base, 1)
-            if self._kept()[0] == self._number:
-                return True
-            _unlock(self._file, self._base, 1)
-        except OSError:
-            pass
+        with suppress(OSError):
+            if try_lock(self._file, self._base):
+                if self._kept()[0] == self._number:
+                    self._has_turn = True
+                    return True
+                unlock(self._file, self._base)
         return False
 
     def enter(self, path: Path, queue: int) -> int | None:
@@ -161,17 +183,18 @@ class _Place:
                 self._bells = f"\0livingdb-turn-{known.st_dev:x}-{known.st_ino:x}"
             self._queue, self._was_kept = queue, False
             gate = queue
-            _lock(self._file, fcntl.F_OFD_SETLKW, fcntl.F_WRLCK, gate, 1)
+            wait_for_lock(self._file, gate)
             try:
                 number = (self._last_number() + 1) % _NUMBERS or 1
+                # Whoever reads the number takes it for somebody's who is there.
+                wait_for_lock(self._file, self._base + number)
                 os.pwrite(self._file, _NUMBER.pack(number), queue * _NUMBER.size)
-                _lock(self._file, fcntl.F_OFD_SETLKW, fcntl.F_WRLCK, self._base + number, 1)
             finally:
-                _unlock(self._file, gate, 1)
+                unlock(self._file, gate)
         except OSError:
             self.leave()
             return None
-        self._number = number
+        self._number, self._next, self._told = number, number + 1, 0
         return number
 
     def _last_number(self) -> int:
@@ -202,42 +225,109 @@ class _Place:
         until = time.monotonic_ns() + int(seconds * 1e9)
         os.pwrite(self._file, _KEPT.pack(number, until), self._kept_at)
 
-    def wait(self, seconds: float) -> bool:
-        """Wait until nobody has a lower number, or for so long; whether there was a wait."""
+    # --- waiting -----------------------------------------------------------------------------
+
+    def wait(self, seconds: float, offer: Offer | None = None) -> tuple[bool, Outcome | None]:
+        """Wait until nobody has a lower number, or for so long, or until what is offered is done.
+
+        Gives whether there was a wait, and what became of the offer.
+        """
         if self._begin() is None:
-            return False
+            return False, None
         # A lock cannot be waited for so long and no longer.  Whoever is just before rings when it
         # leaves; who was killed rings no more, so that it is looked for now and then.
         deadline = time.monotonic() + seconds
         with _Bell(self._bell_of(self._number)) as bell:
-            while (pause := self._begin()) is not None:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    self._is_quick = False
-                    break
-                bell.listen(min(left, pause))
-        return True
+            is_offered = offer is not None and self._offer(offer())
+            try:
+                while (pause := self._begin()) is not None:
+                    if is_offered and self._open_slots().is_done(self._queue, self._number):
+                        self._next = _NUMBERS  # who did it calls the next one
+                        break
+                    left = deadline - time.monotonic()
+                    if left <= 0:
+                        self._is_quick = False
+                        break
+                    bell.listen(min(left, pause))
+                return True, self._settle(bell) if is_offered else None
+            finally:
+                if is_offered:
+                    self._open_slots().clear(self._queue, self._number)
+
+    def _offer(self, work: bytes | None) -> bool:
+        """Leave work to who has a turn; whether that is possible."""
+        return work is not None and self._open_slots().put(self._queue, self._number, work)
+
+    def _settle(self, bell: _Bell) -> Outcome | None:
+        """What became of the offer, which nobody begins to do any more; None if nothing did."""
+        slots, mine = self._open_slots(), (self._queue, self._number)
+        found = slots.outcome(*mine)
+        if found is None or not found.is_done:
+            found = slots.withdraw(*mine)
+        while found is not None and found.is_announced and not found.is_done:
+            if not slots.has_taker(*mine):
+                return slots.outcome(*mine)
+            bell.listen(_LOOK_SECONDS)
+            found = slots.outcome(*mine)
+        return found
 
     def _begin(self) -> float | None:
         """Have the turn if it has come; else for how many seconds to listen before the next look.
 
-        It has come if nobody has a lower number, and no turn is kept for who left.
+        It has come if nobody has a lower number, but for those whose work is done, and no turn is
+        kept for who left.
         """
         assert self._file is not None
-        try:
-            _lock(self._file, fcntl.F_OFD_SETLK, fcntl.F_WRLCK, self._base, self._number)
-        except OSError:
+        if self._is_behind():
+            return _LOOK_SECONDS
+        if not try_lock(self._file, self._base):
             # Who goes on with a turn that was kept may not come back once more.
-            is_next = self._kept()[0] == self._number - 1 > 0
-            return _DEAF_SECONDS if is_next else _LOOK_SECONDS
+            return _DEAF_SECONDS if self._kept()[0] else _LOOK_SECONDS
         number, seconds = self._kept()
         if seconds > 0:
-            _unlock(self._file, self._base, self._number)
+            unlock(self._file, self._base)
             return seconds
         if number:
             self._keep(0, 0.0)
-        self._begun_at = time.monotonic()
+        self._begun_at, self._has_turn = time.monotonic(), True
         return None
+
+    def _is_behind(self) -> bool:
+        """Whether somebody who waits has a lower number, and its work is not done."""
+        assert self._file is not None
+        start, end = self._base + 1, self._base + self._number
+        while start < end:
+            held = find_holder(self._file, start, end - start)
+            if held is None:
+                return False
+            if not self._open_slots().is_done(self._queue, held[0] - self._base):
+                return True
+            start = held[0] + held[1]
+        return False
+
+    def _open_slots(self) -> Slots:
+        assert self._file is not None
+        if self._slots is None:
+            self._slots = Slots(self._file)
+        return self._slots
+
+    # --- having a turn -----------------------------------------------------------------------
+
+    def take_offers(self, most: int) -> list[TakenOffer]:
+        """What those who wait next have offered, so many at most: the others come after them."""
+        found: list[TakenOffer] = []
+        if self._file is None or not self._has_turn:
+            return found
+        with suppress(OSError):
+            last = self._last_number()
+            while self._next <= last and len(found) < most:
+                if find_holder(self._file, self._base + self._next) is not None:
+                    taken = self._open_slots().take(self._queue, self._next, self._ring)
+                    if taken is None:
+                        break
+                    found.append(taken)
+                self._next += 1
+        return found
 
     def _bell_of(self, number: int) -> str:
         return f"{self._bells}-{self._queue:x}-{number:x}"
@@ -246,22 +336,29 @@ class _Place:
         """Let those behind go on: at once, or if one does not come back soon."""
         if self._file is None:
             return
+        had_turn, self._has_turn = self._has_turn, False
         with suppress(OSError):
             self._left_at = time.monotonic()
             is_short = self._left_at - self._begun_at < _LONGEST_TURN_SECONDS
-            if self._is_quick and is_short and self._last_number() != self._number:
+            last = self._last_number()
+            if had_turn and self._is_quick and is_short and last != self._number:
                 self._keep(self._number, _KEPT_SECONDS)
                 self._is_kept = True
-            elif self._was_kept:
+            elif had_turn and self._was_kept:
                 self._keep(0, 0.0)
-            _unlock(self._file, self._base, _NUMBERS)
-            is_told = self._is_kept and self._was_kept
-            if is_told or self._last_number() == self._number:
-                return
-            if self._ringing is None:
-                self._ringing = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-                self._ringing.setblocking(False)
-            self._ringing.sendto(b"!", self._bell_of(self._number + 1))
+            unlock(self._file, self._base, _NUMBERS)
+            is_told = self._is_kept and self._told == self._next
+            if not is_told and self._next <= last:
+                self._told = self._next
+                self._ring(self._next)
+
+    def _ring(self, number: int) -> None:
+        """Wake who waits with a number."""
+        if self._ringing is None:
+            self._ringing = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            self._ringing.setblocking(False)
+        with suppress(OSError):
+            self._ringing.sendto(b"!", self._bell_of(number))
 
     def __del__(self) -> None:
         if self._ringing is not None:
@@ -299,11 +396,3 @@ class _Bell:
         self._socket.settimeout(seconds)
         with suppress(TimeoutError):
             self._socket.recv(1)
-
-
-def _unlock(file: int, start: int, length: int) -> None:
-    _lock(file, fcntl.F_OFD_SETLK, fcntl.F_UNLCK, start, length)
-
-
-def _lock(file: int, how: int, kind: int, start: int, length: int) -> None:
-    fcntl.fcntl(file, how, _LOCK.pack(kind, os.SEEK_SET, start, length, 0))

@@ -10,6 +10,7 @@ import pytest
 
 import livingdb
 from livingdb.chunks.address import Address
+from livingdb.commit import reuse_answer
 from livingdb.commit.reuse_answer import nearest_answer
 from livingdb.derivation.refresh_view import RefreshInput, SourceVersion
 from livingdb.derivation.view import View
@@ -60,6 +61,13 @@ def view_of(db: livingdb.Database, name: str = "mine") -> View:
     return replace(View.from_json(sync.spec), name=name)
 
 
+@pytest.fixture
+def none_is_near_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All answers are looked at, as where more rows differ."""
+    monkeypatch.setattr(reuse_answer, "_NEAR_ROWS", 0)
+
+
+@pytest.mark.usefixtures("none_is_near_enough")
 def test_the_nearest_answer_is_taken_under_the_name_of_the_new_view(
     db: livingdb.Database,
 ) -> None:
@@ -72,6 +80,16 @@ def test_the_nearest_answer_is_taken_under_the_name_of_the_new_view(
     assert found.held["mine"].address == address(db, "near_totals", "near_totals")
 
 
+def test_an_answer_that_is_near_enough_is_taken_at_once(db: livingdb.Database) -> None:
+    found = nearest_answer(db._graph, view_of(db), inputs(db, "here"))
+    assert found is not None
+    begins = found.inputs["t"]
+    assert begins.old is not None
+    assert begins.old.version.address in (address(db, "main"), address(db, "near"))
+    assert begins.new.version.address == address(db, "here")
+
+
+@pytest.mark.usefixtures("none_is_near_enough")
 def test_an_answer_over_the_same_rows_is_taken_as_it_is(db: livingdb.Database) -> None:
     for branch, name in (("main", "totals"), ("same", "near_totals")):
         found = nearest_answer(db._graph, view_of(db), inputs(db, branch))

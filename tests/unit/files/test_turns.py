@@ -74,19 +74,19 @@ def queue_length(path: Path) -> int:
 
 def test_it_is_told_whether_others_had_a_turn_since(path: Path) -> None:
     turns = Turns(path)
-    with turns.take("orders") as others:
-        assert others
-    with turns.take("orders") as others:
-        assert not others
+    with turns.take("orders") as turn:
+        assert turn.others
+    with turns.take("orders") as turn:
+        assert not turn.others
         with turns.take("orders") as inner:  # who has a turn takes no second one
-            assert not inner
+            assert not inner.others
     thread = threading.Thread(target=lambda: turns.take("orders").__enter__())
     thread.start()
     thread.join()
-    with turns.take("orders") as others:
-        assert others
-    with turns.take("orders") as others:
-        assert not others
+    with turns.take("orders") as turn:
+        assert turn.others
+    with turns.take("orders") as turn:
+        assert not turn.others
 
 
 BUSY = """
@@ -98,11 +98,11 @@ turns, told = Turns(Path(sys.argv[1]), patience_seconds=60), []
 print("ready", flush=True)
 sys.stdin.readline()
 for _ in range(int(sys.argv[2])):
-    with turns.take("orders") as others:
+    with turns.take("orders") as turn:
         with open(sys.argv[3], "a") as order:
-            order.write(sys.argv[4] + "\\n" if others else "")
+            order.write(sys.argv[4] + "\\n" if turn.others else "")
             order.flush()
-        told.append(others)
+        told.append(turn.others)
 print(len(told), flush=True)
 """
 
@@ -140,8 +140,8 @@ def test_a_turn_is_kept_for_nobody_who_stays_away(path: Path) -> None:
 
     def write() -> None:
         waiting.set()
-        with turns.take("orders") as others:
-            assert others
+        with turns.take("orders") as turn:
+            assert turn.others
             entered.set()
 
     thread = threading.Thread(target=write)
@@ -155,8 +155,8 @@ def test_a_turn_is_kept_for_nobody_who_stays_away(path: Path) -> None:
             pass
     assert entered.wait(30)
     thread.join()
-    with turns.take("orders") as others:
-        assert others
+    with turns.take("orders") as turn:
+        assert turn.others
 
 
 def test_other_branches_do_not_wait(path: Path) -> None:
@@ -195,20 +195,20 @@ def test_who_takes_long_is_not_waited_for_for_ever(path: Path) -> None:
     try:
         turns = Turns(path, patience_seconds=0.02)
         for _ in range(3):
-            with turns.take("orders") as others:
-                assert others
+            with turns.take("orders") as turn:
+                assert turn.others
     finally:
         first.kill()
         first.wait()
     with turns.take("orders"):
         pass
-    with turns.take("orders") as others:
-        assert not others
+    with turns.take("orders") as turn:
+        assert not turn.others
 
 
 def test_where_no_file_can_be_made_everybody_goes_on(tmp_path: Path) -> None:
-    with Turns(tmp_path / "none" / "turns").take("orders") as others:
-        assert others
+    with Turns(tmp_path / "none" / "turns").take("orders") as turn:
+        assert turn.others
 
 
 def test_what_somebody_does_already_is_left_to_them(tmp_path):

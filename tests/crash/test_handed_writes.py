@@ -1,0 +1,269 @@
+"""Writes that wait are made by another process: each once, whoever is killed, and when."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from tests.property.trying import SEED
+
+import livingdb
+from livingdb import Branch, Database, Snapshot
+from livingdb.evolution import AddColumn
+
+LEADER = """
+import os, signal, sys
+import livingdb
+from livingdb.commit.group_commit import GroupCommits
+from livingdb.files.offers import TakenOffer
+
+path, moment, wanted = sys.argv[1], sys.argv[2], int(sys.argv[3])
+receive = GroupCommits._receive
+
+def wait_for_some(self, branch, turn, members):
+    print("mine", flush=True)
+    found = []
+    while len(found) < wanted:
+        found += receive(self, branch, turn, members)
+    return found
+
+def dying(name, before):
+    act = getattr(TakenOffer, name)
+    def changed(self, *given):
+        if before:
+            os.kill(os.getpid(), signal.SIGKILL)
+        told = act(self, *given)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return told
+    setattr(TakenOffer, name, changed)
+
+GroupCommits._receive = wait_for_some
+if moment != "never":
+    name, when = moment.split()
+    dying(name, when == "before")
+with livingdb.open(path, author="leader") as db:
+    db.branch("main").upsert("t", {"id": [100], "v": ["leader"]}, message="leader")
+print("done", flush=True)
+"""
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Database:
+    db = livingdb.create(tmp_path / "db", author="ann", engine="embedded")
+    main = db.branch("main")
+    main.create_table("t", {"id": "bigint", "v": "string"}, key="id")
+    main.insert("t", {"id": range(10), "v": ["old"] * 10})
+    main.upsert("t", {"id": [0], "v": ["old"]})  # what a table is like is known from now on
+    turns = db._graph.place.turns
+    assert turns is not None
+    turns._patience_seconds = 60.0
+    return db
+
+
+def place(db: Database) -> str:
+    return db._graph.place.url
+
+
+class Leader:
+    """A process whose turn it is, and that waits for the writes of so many others."""
+
+    def __init__(self, db: Database, moment: str = "never", wanted: int = 1):
+        given = [sys.executable, "-c", LEADER, place(db), moment, str(wanted)]
+        self.process = subprocess.Popen(given, stdout=subprocess.PIPE, text=True)
+        assert self.said() == "mine"
+
+    def said(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+
+def write(main: Branch, found: dict[int, Any], number: int, operation: str = "upsert") -> None:
+    try:
+        data = {"id": [number], "v": [f"ø{number}"]}
+        found[number] = getattr(main, operation)("t", data, message=f"m{number}", author="bo")
+    except Exception as error:
+        found[number] = error
+
+
+def messages(db: Database) -> Counter[str]:
+    return Counter(snapshot.message for snapshot in db.branch("main").log())
+
+
+def test_another_process_makes_the_write(db: Database) -> None:
+    with db:
+        leader, found = Leader(db), dict[int, Any]()
+        write(db.branch("main"), found, 1)
+        assert leader.said() == "done"
+        assert isinstance(found[1], Snapshot)
+        assert (found[1].message, found[1].author) == ("m1", "bo")
+        assert found[1] == db.branch("main").head
+        assert db.branch("main").log(2)[1].message == "leader"
+        assert found[1].table("t").get(1) == {"id": 1, "v": "ø1"}
+        assert db.at("main~1").table("t").get(1) == {"id": 1, "v": "old"}
+        assert db.check(deep=True).problems == []
+
+
+@pytest.mark.parametrize(
+    "moment", ["announce before", "announce after", "finish before", "finish after"]
+)
+def test_who_makes_it_is_killed(db: Database, moment: str) -> None:
+    """Before the announcement, inside the transaction, and after the commit."""
+    with db:
+        leader, found = Leader(db, moment), dict[int, Any]()
+        write(db.branch("main"), found, 1)
+        assert leader.process.wait() == -signal.SIGKILL
+        assert isinstance(found[1], Snapshot), found
+        is_stored = moment.startswith("finish")
+        assert messages(db)["leader"] == int(is_stored)
+        assert messages(db)["m1"] == 1
+        assert found[1].table("t").get(1) == {"id": 1, "v": "ø1"}
+        write(db.branch("main"), found, 2)
+        assert messages(db)["m2"] == 1
+        assert db.check().problems == []
+
+
+def test_who_fails_is_told_why(db: Database) -> None:
+    with db:
+        leader, found = Leader(db), dict[int, Any]()
+        write(db.branch("main"), found, 3, "insert")
+        assert leader.said() == "done"
+        assert type(found[3]) is livingdb.DuplicateKey
+        assert "has the key 3 already" in str(found[3])
+        assert messages(db)["m3"] == 0
+
+
+def test_a_table_that_was_changed_meanwhile(db: Database) -> None:
+    """The rows were brought into a shape that the table no longer has."""
+    with db:
+        with livingdb.open(place(db), author="bob") as other:
+            other.branch("main").evolve(AddColumn("t", "w", "int", default=7))
+        leader, found = Leader(db), dict[int, Any]()
+        write(db.branch("main"), found, 1)
+        assert leader.said() == "done"
+        assert isinstance(found[1], Snapshot)
+        assert found[1].table("t").get(1) == {"id": 1, "v": "ø1", "w": 7}
+        assert messages(db)["m1"] == 1
+
+
+def test_a_branch_in_step_with_another(db: Database) -> None:
+    """What a sync has to do with is committed by itself."""
+    with db:
+        main = db.branch("main")
+        main.evolve(AddColumn("t", "w", "int", default=7), keep="v1", sync="both")
+        write(main, {}, 5)
+        leader, found = Leader(db, wanted=0), dict[int, Any]()
+        write(main, found, 1)
+        assert leader.said() == "done"
+        assert isinstance(found[1], Snapshot)
+        assert db.branch("v1").table("t").get(1) == {"id": 1, "v": "ø1"}
+        assert messages(db)["m1"] == 1
+
+
+def test_who_cannot_wait_any_longer_is_not_made_twice(db: Database) -> None:
+    """The one whose turn it is stands still with the write in its hands, and then goes on."""
+    with db:
+        turns = db._graph.place.turns
+        assert turns is not None
+        turns._patience_seconds = 0.5
+        leader, found = Leader(db, wanted=2), dict[int, Any]()
+        write(db.branch("main"), found, 1)
+        assert isinstance(found[1], Snapshot)
+        assert messages(db)["leader"] == 0
+        turns._patience_seconds = 60.0
+        write(db.branch("main"), found, 2)
+        assert leader.said() == "done"
+        assert messages(db)["m1"] == messages(db)["m2"] == messages(db)["leader"] == 1
+        assert isinstance(found[2], Snapshot)
+        assert db.check().problems == []
+
+
+WRITER = """
+import sys
+import livingdb
+
+path, name, first = sys.argv[1], sys.argv[2], int(sys.argv[3])
+with livingdb.open(path, author=name) as db:
+    main = db.branch("main")
+    print("ready", flush=True)
+    for number in range(first, first + 1_000_000):
+        data = {"id": [number % 7], "v": [f"{name} {number}"]}
+        main.upsert("t", data, message=f"{name} {number}")
+        print(number, flush=True)
+"""
+
+
+class Writer:
+    """A process that writes until it is killed, and says what was acknowledged."""
+
+    def __init__(self, db: Database, name: str, first: int):
+        given = [sys.executable, "-c", WRITER, place(db), name, str(first)]
+        self.name = name
+        self.process = subprocess.Popen(given, stdout=subprocess.PIPE, text=True)
+        self.said: list[str] = []
+        self._reader = Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.endswith("\n"):
+                self.said.append(line.strip())
+
+    def kill(self) -> list[str]:
+        """The messages of what it was told to be stored."""
+        self.process.kill()
+        self.process.wait()
+        self._reader.join()
+        return [f"{self.name} {number}" for number in self.said if number != "ready"]
+
+
+@pytest.mark.parametrize("rounds", [3, pytest.param(60, marks=pytest.mark.slow)])
+def test_writers_that_are_killed(db: Database, rounds: int) -> None:
+    """What was acknowledged is there once, what was not once at most, and all goes on."""
+    chosen, acknowledged = random.Random(f"{SEED} handed"), list[str]()
+    with db:
+        writers = [Writer(db, f"w{number}", 0) for number in range(5)]
+        for number in range(rounds):
+            wanted = [len(one.said) + 5 for one in writers]
+            deadline = time.monotonic() + 120
+            while any(len(one.said) < least for one, least in zip(writers, wanted, strict=True)):
+                assert time.monotonic() < deadline, "nobody goes on"
+                time.sleep(0.002)
+            at = chosen.randrange(len(writers))
+            time.sleep(chosen.random() * 0.01)
+            acknowledged += writers[at].kill()
+            writers[at] = Writer(db, f"w{at}.{number}", 0)
+        for one in writers:
+            acknowledged += one.kill()
+        stored = messages(db)
+        assert [text for text in acknowledged if stored[text] != 1] == []
+        assert [text for text, times in stored.items() if text.startswith("w") and times > 1] == []
+        last = {row["id"]: row["v"] for row in db.branch("main").table("t").to_arrow().to_pylist()}
+        for snapshot in reversed(db.branch("main").log(200)):
+            name, _, count = snapshot.message.partition(" ")
+            assert snapshot.table("t").get(int(count) % 7)["v"] == f"{name} {count}"
+        assert set(last) == set(range(10))
+        assert db.check().problems == []
+
+
+def test_no_process_is_left(db: Database) -> None:
+    """A leader that ends well leaves nothing that keeps others from going on."""
+    with db:
+        leader = Leader(db, wanted=0)
+        assert leader.said() == "done"
+        assert leader.process.wait() == os.EX_OK
+        begun = time.monotonic()
+        found: dict[int, Any] = {}
+        for number in range(5):
+            write(db.branch("main"), found, number)
+        assert all(isinstance(one, Snapshot) for one in found.values())
+        assert time.monotonic() - begun < 30
