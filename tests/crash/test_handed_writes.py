@@ -22,19 +22,27 @@ from livingdb.evolution import AddColumn
 
 LEADER = """
 import os, signal, sys
+from contextlib import nullcontext
 import livingdb
 from livingdb.commit.group_commit import GroupCommits
 from livingdb.files.offers import TakenOffer
 
-path, moment, wanted = sys.argv[1], sys.argv[2], int(sys.argv[3])
+path, moment, wanted, who = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 receive = GroupCommits._receive
 
 def wait_for_some(self, branch, turn, members):
     print("mine", flush=True)
     found = []
-    while len(found) < wanted:
+    while len(found) + len(declined) < wanted:
         found += receive(self, branch, turn, members)
     return found
+
+def note(self):
+    declined.append(self)
+    decline(self)
+
+declined, decline = [], TakenOffer.decline
+TakenOffer.decline = note
 
 def dying(name, before):
     act = getattr(TakenOffer, name)
@@ -50,7 +58,7 @@ GroupCommits._receive = wait_for_some
 if moment != "never":
     name, when = moment.split()
     dying(name, when == "before")
-with livingdb.open(path, author="leader") as db:
+with livingdb.open(path, author="leader") as db, db.acting_as(who) if who else nullcontext():
     db.branch("main").upsert("t", {"id": [100], "v": ["leader"]}, message="leader")
 print("done", flush=True)
 """
@@ -76,8 +84,8 @@ def place(db: Database) -> str:
 class Leader:
     """A process whose turn it is, and that waits for the writes of so many others."""
 
-    def __init__(self, db: Database, moment: str = "never", wanted: int = 1):
-        given = [sys.executable, "-c", LEADER, place(db), moment, str(wanted)]
+    def __init__(self, db: Database, moment: str = "never", wanted: int = 1, who: str = ""):
+        given = [sys.executable, "-c", LEADER, place(db), moment, str(wanted), who]
         self.process = subprocess.Popen(given, stdout=subprocess.PIPE, text=True)
         assert self.said() == "mine"
 
@@ -139,6 +147,52 @@ def test_who_fails_is_told_why(db: Database) -> None:
         assert type(found[3]) is livingdb.DuplicateKey
         assert "has the key 3 already" in str(found[3])
         assert messages(db)["m3"] == 0
+
+
+def test_who_acts_in_the_other_process_has_nothing_to_do_with_it(db: Database) -> None:
+    """Neither their rights, which are not asked, nor what they did, which is in the audit trail."""
+    with db:
+        db.people.add("mia", role="writer", branches="main")
+        leader, found = Leader(db, who="mia"), dict[int, Any]()
+        write(db.branch("main"), found, 1)
+        assert leader.said() == "done"
+        assert isinstance(found[1], Snapshot)
+        assert found[1].author == "bo"
+        assert db.branch("main").log(2)[1].author == "mia"
+        told = [row for row in db.people.audit().to_pylist() if row["person"] == "mia"]
+        assert len(told) == 1, told
+
+
+def test_what_cannot_be_written_down_harms_nobody_else(db: Database) -> None:
+    with db:
+        leader = Leader(db)
+        data = {"id": [1], "v": ["x"]}
+        with pytest.raises(livingdb.InvalidData, match="half a character"):
+            db.branch("main").upsert("t", data, author="bo\ud800")
+        assert leader.said() == "done"
+        assert messages(db)["leader"] == 1
+
+
+def test_an_erased_row_is_not_in_what_was_offered(db: Database) -> None:
+    """Neither when it was made by another process, nor when who offered it was killed."""
+    file = Path(place(db)) / "turns"
+    with db:
+        leader = Leader(db)
+        db.branch("main").upsert("t", {"id": [1], "v": ["Kari Nordmann"]})
+        assert leader.said() == "done"
+        assert b"Kari" not in file.read_bytes()
+        leader = Leader(db, wanted=1_000_000)
+        killed = subprocess.Popen([sys.executable, "-c", WRITER, place(db), "Kari", "0"])
+        while b"Kari 1" not in file.read_bytes():
+            time.sleep(0.001)
+        for one in (killed, leader.process):
+            one.kill()
+            one.wait()
+        assert b"Kari 1" in file.read_bytes()
+        db.branch("main").delete("t", [1])
+        report = db.erase("t", [1], "asked for")
+        assert b"Kari" not in file.read_bytes()
+        assert not [line for line in report.waiting if "writes" in line]
 
 
 def test_a_table_that_was_changed_meanwhile(db: Database) -> None:

@@ -14,13 +14,14 @@ from typing import Any
 
 from livingdb.catalog import schema
 from livingdb.catalog.sealed_rows import DIGEST, SealedRows
-from livingdb.errors import Corruption
+from livingdb.errors import Corruption, InvalidData
 
 __all__ = [
     "CHECKPOINT",
     "Movement",
     "check_chain",
     "check_next",
+    "check_told",
     "is_movement",
     "lines",
     "log_line",
@@ -63,8 +64,19 @@ def is_movement(row: Sequence[Any]) -> bool:
     return bool(row[_OPERATION] != CHECKPOINT)
 
 
+def check_told(author: str, message: str) -> None:
+    """`InvalidData` if who did something, or why, is nothing that can be written down."""
+    for what, text in (("author", author), ("message", message)):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            said = f"the {what} is not Unicode: it holds half a character"
+            raise InvalidData(said) from None
+
+
 def operation_text(operation: str, author: str, message: str) -> str:
     """What the log has of an operation: a word, or with who did it and why, the three as JSON."""
+    check_told(author, message)
     if not author and not message:
         return operation
     return json.dumps({"operation": operation, "author": author, "message": message})

@@ -95,7 +95,7 @@ def locate(
         if refusal is not None:
             return _locate_for_reading(folder, refusal)
     lease = Lease(folder / LEASE_FILE)
-    turns = Turns(folder / TURNS_FILE)
+    turns = Turns(folder / TURNS_FILE, beside=catalog)
     files = open_files(str(folder))
     return Place(str(folder), str(folder), sqlite_engine(catalog), files, lease, turns)
 

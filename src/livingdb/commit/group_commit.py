@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Collection, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Condition, Event
@@ -35,6 +35,7 @@ from livingdb.commit.small_write import SmallWrite, hand_over, is_independent, r
 from livingdb.commit.transaction import BranchTransaction
 from livingdb.commit.write_set import WriteSet
 from livingdb.commit.writer_turns import LARGEST_TURN_ROWS
+from livingdb.errors import LivingDBError
 from livingdb.files.offers import Outcome, TakenOffer
 from livingdb.files.turns import Turn
 from livingdb.graph.commit_point import HeadMoved
@@ -92,6 +93,7 @@ class _HandedMember(_Member):
 
     def __init__(self, write: SmallWrite, graph: Graph, offer: TakenOffer):
         super().__init__(write, graph)
+        self.acting = None  # whoever offers something there can write the catalog
         self.offer = offer
 
     @property
@@ -104,7 +106,7 @@ class _HandedMember(_Member):
         if self.row is None:
             self.offer.decline()
         else:
-            self.offer.finish(self.row.address, self.row.sequence)
+            self.offer.finish(self.row.address)
 
 
 @dataclass(frozen=True)
@@ -220,14 +222,10 @@ class GroupCommits:
                 taken = queue.take()
                 handed = self._receive(branch, turn, len(taken))
                 begun = monotonic()
-                try:
-                    # What stops one of them is not to stop the others, whose writes are as small.
-                    several = len(taken) + len(handed) > 1
-                    with interruptible() if several else nullcontext():
-                        self._store(branch, [*taken, *handed])
-                finally:
-                    for member in handed:
-                        member.answer()
+                # What stops one of them is not to stop the others, whose writes are as small.
+                several = len(taken) + len(handed) > 1
+                with interruptible() if several else nullcontext():
+                    self._store(branch, taken, handed)
                 queue.note(len(taken), monotonic() - begun)
         finally:
             queue.pass_on(leader, taken)
@@ -246,17 +244,24 @@ class GroupCommits:
         if not outcome.is_announced:
             self._kept_to_itself = _KEPT_TO_ITSELF if outcome.is_declined else 0
             return None
-        if not outcome.is_done:
-            return self._graph.snapshots.find(Address(outcome.name))
-        found = self._graph.snapshots.at(outcome.detail)
-        assert found.address == outcome.name
+        name = Address(outcome.name)
+        found = self._graph.snapshots.find(name)
+        if found is None:
+            # Whoever announced it did so in a transaction that writes, of which there is one.
+            with self._graph.catalog.write():
+                pass
+            found = self._graph.snapshots.find(name)
         return found
 
     def _receive(self, branch: str, turn: Turn, members: int) -> list[_HandedMember]:
         """The writes of processes that wait, as many as can be stored along with others."""
         graph, found = self._graph, list[_HandedMember]()
         offers = turn.take_offers(_MOST_MEMBERS - members)
-        is_plain = bool(offers) and self._is_plain(graph.branch(branch))
+        if not offers:
+            return found
+        is_plain = False
+        with suppress(LivingDBError):  # who writes there itself is told what is wrong with it
+            is_plain = self._is_plain(graph.branch(branch))
         for offer in offers:
             write = None
             if is_plain:
@@ -270,13 +275,17 @@ class GroupCommits:
                 found.append(_HandedMember(write, graph, offer))
         return found
 
-    def _store(self, branch: str, members: Sequence[_Member]) -> None:
-        rest = list(members)
+    def _store(
+        self, branch: str, own: Sequence[_Member], handed: Sequence[_HandedMember] = ()
+    ) -> None:
+        """Store writes at once, as far as that is possible, and each of our own that is left."""
+        rest, members = list(own), [*own, *handed]
         if len(members) > 1 and self._is_plain(self._graph.branch(branch)):
-            rest = self._store_together(branch, members)
+            left = self._store_together(branch, members)
+            rest = [member for member in left if not isinstance(member, _HandedMember)]
+        for other in handed:
+            other.answer()
         for member in rest:
-            if isinstance(member, _HandedMember):
-                continue
             try:
                 with is_checked(member.acting):
                     member.row = self._commit_alone(branch, member.write)

@@ -100,6 +100,8 @@ def receive(versions: Versions, branch: str, given: bytes) -> SmallWrite | None:
     if told[:2] != [_FORMAT, branch]:
         return None
     operation, table, author, message, text, names = told[2:]
+    for said in (table, author, message):
+        said.encode()  # in which there may be half a character
     definition = Address(bytes.fromhex(text))
     shape = versions.placements.forest_at(definition).shape
     batch = pa.ipc.read_record_batch(pa.py_buffer(given).slice(start), shape.schema)

@@ -5,11 +5,12 @@ work, and whether it is withdrawn.  The other belongs to the one that took it: u
 outcome will be known, and that it is done.  Each of them writes its own cell first and then reads
 the other's, so that of an offer that is withdrawn while it is done at least one of them knows:
 who does the work announces its outcome before it counts, and gives it up if the offer was
-withdrawn by then; who withdraws and finds it announced waits for its end.
+withdrawn by then; who withdraws and finds it announced has to look whether it counts.
 
-Both hold a lock of the slot as long as they have to do with it, so that each knows whether the
-other is there.  Nobody does what was offered before the machine was started, or in another file of
-which this is a copy: an offer says which start and which file it belongs to.
+Both hold a lock of the slot as long as they have to do with it, so that nobody else uses it.
+Nobody does what was offered before the machine was started, or in another file of which this is a
+copy: an offer says which start and which file it belongs to.  What was offered does not stay in
+the file.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from blake3 import blake3
 
 from livingdb.files.file_locks import is_held, try_lock, unlock
 
-__all__ = ["NAME_BYTES", "Outcome", "Slots", "TakenOffer"]
+__all__ = ["NAME_BYTES", "Outcome", "Slots", "TakenOffer", "clear_slots"]
 
 NAME_BYTES = 32
 """The length of the name of an outcome."""
@@ -34,9 +38,9 @@ _SLOTS_AT = 1 << 20
 """Where the slots begin in the file."""
 _STATE = struct.Struct("<q")
 _FILE, _LOW = struct.Struct("<II"), (1 << 32) - 1
-_OFFER = struct.Struct("<qqqq16s")  # state, queue, number, length of the work, start and file
-_ANSWER = struct.Struct(f"<qqq{NAME_BYTES}s")  # number, state, detail, name
-_ANSWER_AT, _WORK_AT = 64, 128
+_OFFER = struct.Struct("<qqqq16s16s")  # state, queue, number, length, start and file, digest
+_ANSWER = struct.Struct(f"<qqq{NAME_BYTES}s")  # queue, number, state, name
+_ANSWER_AT, _WORK_AT = 128, 256
 _MOST_BYTES = _SLOT_BYTES - _WORK_AT
 _FIRST_BYTES = 4096
 _OFFER_LOCKS = 1 << 60
@@ -46,11 +50,10 @@ _TAKER_LOCKS = _OFFER_LOCKS + _SLOTS
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an offer: its outcome by name, and a number that goes with it."""
+    """What became of an offer: its outcome by name."""
 
     state: int
     name: bytes
-    detail: int
 
     @property
     def is_done(self) -> bool:
@@ -75,6 +78,8 @@ class Slots:
         self._file = file
         known = os.fstat(file)
         self._here = _this_start() + _FILE.pack(known.st_dev & _LOW, known.st_ino & _LOW)
+        self._taken: dict[int, TakenOffer] = {}
+        """By slot: a lock does not keep its own holder away."""
 
     # --- who offers --------------------------------------------------------------------------
 
@@ -86,15 +91,16 @@ class Slots:
         if is_held(self._file, _TAKER_LOCKS + slot):  # by who took the one that was here before
             unlock(self._file, _OFFER_LOCKS + slot)
             return False
-        at, nothing = _place_of(slot), bytes(_WORK_AT - _ANSWER_AT)
-        offer = _OFFER.pack(_OFFERED, queue, number, len(work), self._here)
+        at, told = _place_of(slot), bytes(_WORK_AT - _ANSWER_AT) + work
+        offer = (_OFFERED, queue, number, len(work), self._here, _digest(work))
         try:
-            os.pwrite(self._file, nothing + work, at + _ANSWER_AT)
-            os.pwrite(self._file, offer, at)
-        except OSError:  # there is no room for it
-            unlock(self._file, _OFFER_LOCKS + slot)
-            return False
-        return True
+            if os.pwrite(self._file, told, at + _ANSWER_AT) == len(told):
+                os.pwrite(self._file, _OFFER.pack(*offer), at)
+                return True
+        except OSError:
+            pass
+        self.clear(queue, number)  # there is no room for it
+        return False
 
     def outcome(self, queue: int, number: int) -> Outcome | None:
         """What became of what was offered under that number so far; None if nothing did."""
@@ -102,22 +108,20 @@ class Slots:
         told = os.pread(self._file, _ANSWER.size, at)
         if len(told) < _ANSWER.size:
             return None
-        answered, state, detail, name = _ANSWER.unpack(told)
-        return Outcome(state, name, detail) if answered == number and state else None
+        of_queue, of_number, state, name = _ANSWER.unpack(told)
+        is_meant = (of_queue, of_number) == (queue, number)
+        return Outcome(state, name) if is_meant and state else None
 
     def withdraw(self, queue: int, number: int) -> Outcome | None:
         """Let nobody do it who has not announced it; what became of it by then."""
         os.pwrite(self._file, _STATE.pack(_WITHDRAWN), _place_of(_slot_of(queue, number)))
         return self.outcome(queue, number)
 
-    def has_taker(self, queue: int, number: int) -> bool:
-        """Whether who took it is still at it."""
-        return is_held(self._file, _TAKER_LOCKS + _slot_of(queue, number))
-
     def clear(self, queue: int, number: int) -> None:
-        """Leave the slot to others."""
+        """Leave the slot to others, with nothing of the work in it."""
         slot = _slot_of(queue, number)
-        os.pwrite(self._file, _STATE.pack(_WITHDRAWN), _place_of(slot))
+        with suppress(OSError):
+            _clear_work(self._file, slot)
         unlock(self._file, _OFFER_LOCKS + slot)
 
     # --- who takes ---------------------------------------------------------------------------
@@ -130,83 +134,146 @@ class Slots:
         `wake` is called with the number when it is done.
         """
         slot = _slot_of(queue, number)
-        work = self._offered(_place_of(slot), queue, number)
-        if work is None or not is_held(self._file, _OFFER_LOCKS + slot):
+        if slot in self._taken or self._offered(queue, number) is None:
             return None
         if not try_lock(self._file, _TAKER_LOCKS + slot):
             return None
-        if self.outcome(queue, number) is not None:
+        work = self._offered(queue, number)  # by now somebody else may have been here
+        if work is None or self.outcome(queue, number) is not None:
             unlock(self._file, _TAKER_LOCKS + slot)
             return None
-        taken = TakenOffer(self._file, slot, number, work, wake)
+        taken = TakenOffer(self._file, queue, number, work, wake, self._taken)
+        self._taken[slot] = taken
         taken.write(_TAKEN)
         return taken
+
+    def leave(self) -> None:
+        """Leave what was taken and is not done to those who offered it."""
+        for taken in list(self._taken.values()):
+            taken.decline()
 
     def is_done(self, queue: int, number: int) -> bool:
         """Whether what was offered under a number is done: who offered it is about to leave."""
         found = self.outcome(queue, number)
         return found is not None and found.is_done
 
-    def _offered(self, at: int, queue: int, number: int) -> bytes | None:
+    def _offered(self, queue: int, number: int) -> bytes | None:
+        """What somebody who is still there offers under a number."""
+        slot = _slot_of(queue, number)
+        if not is_held(self._file, _OFFER_LOCKS + slot):
+            return None
+        at = _place_of(slot)
         told = os.pread(self._file, _FIRST_BYTES, at)
         if len(told) < _WORK_AT:
             return None
-        state, of_queue, of_number, length, here = _OFFER.unpack_from(told)
+        state, of_queue, of_number, length, here, digest = _OFFER.unpack_from(told)
         if (state, of_queue, of_number, here) != (_OFFERED, queue, number, self._here):
             return None
+        if not 0 <= length <= _MOST_BYTES:
+            return None
         work = told[_WORK_AT : _WORK_AT + length]
-        if len(work) < length <= _MOST_BYTES:
+        if len(work) < length:
             work += os.pread(self._file, length - len(work), at + len(told))
-        return work if len(work) == length else None
+        return work if len(work) == length and _digest(work) == digest else None
 
 
-@dataclass
+@dataclass(eq=False)
 class TakenOffer:
     """Work of somebody who waits, taken by the one whose turn it is."""
 
     file: int
-    slot: int
+    queue: int
     number: int
     work: bytes
     wake: Callable[[int], None]
+    taken: dict[int, TakenOffer] = field(default_factory=dict)
+    """What its taker has, by slot."""
     is_announced: bool = False
     """Whether who waits knows under which name to look for it."""
+    is_done: bool = False
+    is_lost: bool = False
+    """Whether who waits cannot be told any more."""
+
+    @property
+    def _slot(self) -> int:
+        return _slot_of(self.queue, self.number)
 
     @property
     def is_withdrawn(self) -> bool:
         """Whether it is not to be done any more."""
-        told = os.pread(self.file, _OFFER.size, _place_of(self.slot))
-        state, _, number, _, _ = _OFFER.unpack(told)
-        return bool(state != _OFFERED or number != self.number)
+        if self.is_lost:
+            return True
+        with suppress(OSError, struct.error):
+            told = os.pread(self.file, _OFFER.size, _place_of(self._slot))
+            state, queue, number, *_ = _OFFER.unpack(told)
+            return bool((state, queue, number) != (_OFFERED, self.queue, self.number))
+        return True
 
     def announce(self, name: bytes) -> bool:
         """Say under which name the outcome will be known; whether it is still wanted."""
         self.is_announced = True
-        self.write(_ANNOUNCED, name)
+        try:
+            self.write(_ANNOUNCED, name)
+        except OSError:
+            self.is_lost = True
         return not self.is_withdrawn
 
-    def finish(self, name: bytes, detail: int) -> None:
+    def finish(self, name: bytes) -> None:
         """It counts, under that name."""
-        self._end(_DONE, name, detail)
+        self.is_done = True
+        self._end(_DONE, name)
         self.wake(self.number)
 
     def decline(self) -> None:
         """Leave it to who offered it; what was announced is for them to look for."""
-        if self.is_announced:
-            unlock(self.file, _TAKER_LOCKS + self.slot)
-        else:
-            self._end(_DECLINED)
+        self._end(None if self.is_announced else _DECLINED)
 
-    def _end(self, state: int, name: bytes = b"", detail: int = 0) -> None:
+    def _end(self, state: int | None, name: bytes = b"") -> None:
+        """Have nothing to do with it any more; who is not told looks for what was announced."""
+        if self.taken.pop(self._slot, None) is None:
+            return
         try:
-            self.write(state, name, detail)
+            if state is not None:
+                with suppress(OSError):
+                    self.write(state, name)
         finally:
-            unlock(self.file, _TAKER_LOCKS + self.slot)
+            unlock(self.file, _TAKER_LOCKS + self._slot)
 
-    def write(self, state: int, name: bytes = b"", detail: int = 0) -> None:
+    def write(self, state: int, name: bytes = b"") -> None:
         """Say what became of it so far."""
-        told = _ANSWER.pack(self.number, state, detail, name)
-        os.pwrite(self.file, told, _place_of(self.slot) + _ANSWER_AT)
+        told = _ANSWER.pack(self.queue, self.number, state, name)
+        os.pwrite(self.file, told, _place_of(self._slot) + _ANSWER_AT)
+
+
+def clear_slots(file: int) -> bool:
+    """Remove what was offered by processes that were killed; whether nothing is there any more."""
+    is_clear = True
+    for slot in range(_SLOTS):
+        mine = [lock + slot for lock in (_OFFER_LOCKS, _TAKER_LOCKS)]
+        held = [lock for lock in mine if try_lock(file, lock)]
+        try:
+            if held == mine:
+                _clear_work(file, slot)
+            is_clear &= held == mine
+        finally:
+            for lock in held:
+                unlock(file, lock)
+    os.fsync(file)
+    return is_clear
+
+
+def _clear_work(file: int, slot: int) -> None:
+    at = _place_of(slot)
+    told = os.pread(file, _OFFER.size, at)
+    if len(told) < _OFFER.size:
+        told = bytes(_OFFER.size)
+    length = min(max(0, _OFFER.unpack(told)[3]), _MOST_BYTES)
+    os.pwrite(file, bytes(_OFFER.size), at)
+    os.pwrite(file, bytes(length), at + _WORK_AT)
+
+
+def _digest(work: bytes) -> bytes:
+    return blake3(work).digest(16)
 
 
 def _slot_of(queue: int, number: int) -> int:

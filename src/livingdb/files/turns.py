@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 import struct
 import threading
 import time
@@ -30,7 +31,7 @@ from livingdb.files.file_locks import (
     unlock,
     wait_for_lock,
 )
-from livingdb.files.offers import Outcome, Slots, TakenOffer
+from livingdb.files.offers import Outcome, Slots, TakenOffer, clear_slots
 
 __all__ = ["Offer", "Turn", "Turns"]
 
@@ -69,10 +70,25 @@ class Turn:
 class Turns:
     """The queues of one file; threads and processes may share them."""
 
-    def __init__(self, path: Path, patience_seconds: float = 2.0):
+    def __init__(self, path: Path, patience_seconds: float = 2.0, beside: Path | None = None):
+        """`beside` is the file for which there are turns: who cannot write that offers nothing."""
         self._path = path
+        self._beside = beside
         self._patience_seconds = patience_seconds
         self._local = threading.local()
+
+    def clear_offers(self) -> bool:
+        """Remove what killed processes have offered; whether nothing that was is there any more."""
+        if not HAS_LOCKS or not self._path.exists():
+            return True
+        try:
+            file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                return clear_slots(file)
+            finally:
+                os.close(file)
+        except OSError:
+            return False
 
     @contextmanager
     def alone(self, name: str) -> Iterator[bool]:
@@ -101,13 +117,13 @@ class Turns:
         """
         known: _Place | None = getattr(self._local, "place", None)
         if known is None:
-            known = self._local.place = _Place()
+            known = self._local.place = _Place(self._path, self._beside)
         if known.is_taken:
             yield Turn(False)
             return
         queue = _queue_of(name)
         goes_on = HAS_LOCKS and known.last[0] == name and known.resume()
-        number = known.enter(self._path, queue) if HAS_LOCKS and not goes_on else None
+        number = known.enter(queue) if HAS_LOCKS and not goes_on else None
         if number is None and not goes_on:
             yield Turn(True)
             return
@@ -135,15 +151,20 @@ class _Place:
     Who has a turn holds the lock of number 0, which nobody gets.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path, beside: Path | None) -> None:
+        self._path, self._beside = path, beside
         self.is_taken = False
         self.last = "", 0
         """Whose turn it had last, and its number."""
         self._file: int | None = None
         self._slots: Slots | None = None
+        self._is_safe = False
+        """Whether only those can offer something who could do it themselves."""
         self._queue = self._number = 0
         self._next = self._told = 0
         """The first number behind it whose work it has not done, and the last one it called."""
+        self._taken: list[TakenOffer] = []
+        """What others offered since it took its number."""
         self._has_turn = False
         self._begun_at = self._left_at = -_LONGEST_TURN_SECONDS
         self._is_quick = False
@@ -174,12 +195,13 @@ class _Place:
                 unlock(self._file, self._base)
         return False
 
-    def enter(self, path: Path, queue: int) -> int | None:
+    def enter(self, queue: int) -> int | None:
         """Take a number; None if there is no file to be had."""
         try:
             if self._file is None:
-                self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
                 known = os.fstat(self._file)
+                self._is_safe = self._has_same_writers(self._file)
                 self._bells = f"\0livingdb-turn-{known.st_dev:x}-{known.st_ino:x}"
             self._queue, self._was_kept = queue, False
             gate = queue
@@ -195,7 +217,20 @@ class _Place:
             self.leave()
             return None
         self._number, self._next, self._told = number, number + 1, 0
+        self._taken.clear()
         return number
+
+    def _has_same_writers(self, file: int) -> bool:
+        """Whether nobody can write this file who cannot write the one that it lies beside."""
+        if self._beside is None:
+            return True
+        other, known = os.stat(self._beside), os.fstat(file)
+        if known.st_uid == os.geteuid() and (known.st_mode ^ other.st_mode) & 0o777:
+            os.fchmod(file, other.st_mode & 0o777)
+            known = os.fstat(file)
+        is_more = known.st_mode & ~other.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        is_shared = known.st_mode & stat.S_IWGRP and known.st_gid != other.st_gid
+        return known.st_uid in (0, other.st_uid) and not is_more and not is_shared
 
     def _last_number(self) -> int:
         """The number that was taken last in the queue; 0 if none was."""
@@ -249,27 +284,21 @@ class _Place:
                         self._is_quick = False
                         break
                     bell.listen(min(left, pause))
-                return True, self._settle(bell) if is_offered else None
+                return True, self._settle() if is_offered else None
             finally:
                 if is_offered:
                     self._open_slots().clear(self._queue, self._number)
 
     def _offer(self, work: bytes | None) -> bool:
         """Leave work to who has a turn; whether that is possible."""
-        return work is not None and self._open_slots().put(self._queue, self._number, work)
+        is_possible = work is not None and self._is_safe
+        return is_possible and self._open_slots().put(self._queue, self._number, work or b"")
 
-    def _settle(self, bell: _Bell) -> Outcome | None:
+    def _settle(self) -> Outcome | None:
         """What became of the offer, which nobody begins to do any more; None if nothing did."""
         slots, mine = self._open_slots(), (self._queue, self._number)
         found = slots.outcome(*mine)
-        if found is None or not found.is_done:
-            found = slots.withdraw(*mine)
-        while found is not None and found.is_announced and not found.is_done:
-            if not slots.has_taker(*mine):
-                return slots.outcome(*mine)
-            bell.listen(_LOOK_SECONDS)
-            found = slots.outcome(*mine)
-        return found
+        return found if found is not None and found.is_done else slots.withdraw(*mine)
 
     def _begin(self) -> float | None:
         """Have the turn if it has come; else for how many seconds to listen before the next look.
@@ -316,7 +345,7 @@ class _Place:
     def take_offers(self, most: int) -> list[TakenOffer]:
         """What those who wait next have offered, so many at most: the others come after them."""
         found: list[TakenOffer] = []
-        if self._file is None or not self._has_turn:
+        if self._file is None or not self._has_turn or not self._is_safe:
             return found
         with suppress(OSError):
             last = self._last_number()
@@ -327,6 +356,7 @@ class _Place:
                         break
                     found.append(taken)
                 self._next += 1
+        self._taken += found
         return found
 
     def _bell_of(self, number: int) -> str:
@@ -339,6 +369,11 @@ class _Place:
         had_turn, self._has_turn = self._has_turn, False
         with suppress(OSError):
             self._left_at = time.monotonic()
+            # Those whose work was taken and is not done come first.
+            if self._slots is not None:
+                self._slots.leave()
+            left = (one.number for one in self._taken if not one.is_done)
+            first = min(left, default=self._next)
             is_short = self._left_at - self._begun_at < _LONGEST_TURN_SECONDS
             last = self._last_number()
             if had_turn and self._is_quick and is_short and last != self._number:
@@ -347,17 +382,17 @@ class _Place:
             elif had_turn and self._was_kept:
                 self._keep(0, 0.0)
             unlock(self._file, self._base, _NUMBERS)
-            is_told = self._is_kept and self._told == self._next
-            if not is_told and self._next <= last:
-                self._told = self._next
-                self._ring(self._next)
+            is_told = self._is_kept and self._told == first
+            if not is_told and first <= last:
+                self._told = first
+                self._ring(first)
 
     def _ring(self, number: int) -> None:
         """Wake who waits with a number."""
-        if self._ringing is None:
-            self._ringing = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            self._ringing.setblocking(False)
         with suppress(OSError):
+            if self._ringing is None:
+                self._ringing = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+                self._ringing.setblocking(False)
             self._ringing.sendto(b"!", self._bell_of(number))
 
     def __del__(self) -> None:
@@ -374,12 +409,13 @@ class _Bell:
     """
 
     def __init__(self, name: str):
-        self._socket: socket.socket | None = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        try:
+        self._socket: socket.socket | None = None
+        with suppress(OSError):
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             self._socket.bind(name)
-        except OSError:
-            self._socket.close()
-            self._socket = None
+            return
+        self.__exit__()
+        self._socket = None
 
     def __enter__(self) -> Self:
         return self

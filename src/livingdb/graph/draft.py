@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from livingdb.catalog.branch_log import check_told
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
@@ -54,6 +55,9 @@ class Intent:
     batch: tuple[str, int] | None = None
     intermediates: Sequence[Version] = ()
     on_previous: bool = False
+
+    def __post_init__(self) -> None:
+        check_told(self.author, self.message)
 
 
 @dataclass(frozen=True)

@@ -213,6 +213,8 @@ class Graph:
                 self.store.sweep_retired(True, now(), since)
         if self.store.redacted:
             self.catalog.clear_erased()
+            if self.place.turns is not None:
+                self.place.turns.clear_offers()
 
     # --- reading -----------------------------------------------------------------------------
 

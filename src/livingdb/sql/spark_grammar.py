@@ -12,6 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from livingdb.engines.portable.recursive_queries import MOST_LEVELS
 from livingdb.engines.spark_types import WITH_PLUS
+from livingdb.interruption import check_interruption
 
 __all__ = ["WRITTEN_NAME", "WRITTEN_PLACE", "WRITTEN_UNIT", "SparkGrammar", "read_strings"]
 
@@ -159,6 +160,11 @@ class SparkGrammar(SparkParser):
                     break
             else:
                 return this
+
+    def _parse_factor(self, parse_mod: bool = True) -> exp.Expr | None:
+        """Operands: reading thousands of them takes seconds, and can be stopped."""
+        check_interruption()
+        return super()._parse_factor(parse_mod)
 
     def _parse_term(self, parse_mod: bool = True) -> exp.Expr | None:
         """Sums, differences and `||`, which bind alike."""

@@ -88,6 +88,20 @@ def test_nothing_to_write_makes_no_snapshot(main: Branch) -> None:
     assert tx.snapshot == head
 
 
+@pytest.mark.parametrize("said", [{"author": "bo\ud800"}, {"message": "why\udfff"}])
+def test_who_did_it_and_why_can_be_written_down(main: Branch, said: dict[str, str]) -> None:
+    head = main.head
+    for act in (
+        lambda: main.upsert("orders", {"id": [1], "city": ["Rome"]}, **said),
+        lambda: main.clone("dev", **said),
+        lambda: main.delete("orders", [1], **said),
+    ):
+        with pytest.raises(livingdb.InvalidData, match="half a character"):
+            act()
+    assert main.head == head
+    assert [branch.name for branch in main.database.branches()] == ["main"]
+
+
 def test_unknown_tables_are_named_with_a_hint(main: Branch) -> None:
     with pytest.raises(livingdb.NotFound, match="orders"):
         main.table("order")

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Timer
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import livingdb
-from livingdb.engines.embedded import session
-from livingdb.interruption import interruptible
+from livingdb.engines.embedded import duckdb_dialect, session
+from livingdb.interruption import check_interruption, interruptible
 from livingdb.spark.options import check_partitions
+from livingdb.sql import spark_grammar
 
 LARGE = "SELECT count(*) AS n FROM (SELECT DISTINCT a.id * 100000 + b.id AS x FROM t a, t b, t c)"
 LISTS = "SELECT collect_list(concat(a.v, b.v)) AS x FROM t a, t b, t c"
@@ -102,3 +104,26 @@ def test_no_number_of_partitions(count: Any) -> None:
     with pytest.raises(livingdb.InvalidData, match="from 1 to 100,000"):
         check_partitions(count)
     assert check_partitions(8) == 8
+
+
+@pytest.mark.parametrize("module", [spark_grammar, duckdb_dialect])
+def test_reading_a_long_statement_is_stopped(
+    db: livingdb.Database, module: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle of it, before any engine has to do with it."""
+    text = "SELECT " + " + ".join(["1"] * 100) + f" AS {module.__name__.rpartition('.')[2]}"
+    left = [70]
+    with interruptible() as interruption:
+
+        def check() -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                interruption.stop("too long")
+            check_interruption()
+
+        monkeypatch.setattr(module, "check_interruption", check)
+        with pytest.raises(livingdb.LimitExceeded, match="too long"):
+            db.at("main").sql(text)
+    assert left == [0]
+    monkeypatch.undo()
+    assert len(db.at("main").sql(text)) == 1

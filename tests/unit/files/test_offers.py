@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from livingdb.files import offers
+from livingdb.files import turns as turns_module
 from livingdb.files.offers import Outcome, Slots
 from livingdb.files.turns import Turn, Turns
 
@@ -54,15 +55,13 @@ def test_what_is_offered_is_taken_once_and_answered(slots: Callable[[], Slots]) 
     found = mine.outcome(7, 1)
     assert found is not None
     assert not found.is_announced
-    assert mine.has_taker(7, 1)
     assert taken.announce(NAME)
     assert not leader.is_done(7, 1)
-    taken.finish(NAME, 99)
+    taken.finish(NAME)
     assert other.is_done(7, 1)
     found = mine.outcome(7, 1)
     assert found is not None
-    assert (found.is_done, found.name, found.detail) == (True, NAME, 99)
-    assert not mine.has_taker(7, 1)
+    assert (found.is_done, found.name) == (True, NAME)
     assert other.take(7, 1) is None
     mine.clear(7, 1)
 
@@ -92,10 +91,8 @@ def test_who_withdraws_what_is_announced_learns_its_name(slots: Callable[[], Slo
     found = mine.withdraw(7, 1)
     assert found is not None
     assert (found.is_announced, found.is_done, found.name) == (True, False, NAME)
-    assert mine.has_taker(7, 1)
     taken.decline()  # it failed, and whether it counts is to be looked for
     assert mine.outcome(7, 1) == found
-    assert not mine.has_taker(7, 1)
 
 
 def test_a_slot_is_free_when_both_have_left_it(slots: Callable[[], Slots]) -> None:
@@ -138,7 +135,110 @@ def test_nobody_does_what_was_offered_elsewhere_or_before(
 
 def test_large_work_is_not_offered(slots: Callable[[], Slots]) -> None:
     assert not slots().put(7, 1, bytes(1 << 16))
-    assert slots().put(7, 1, bytes((1 << 16) - 128))
+    assert slots().put(7, 1, bytes((1 << 16) - 256))
+
+
+def test_nothing_of_what_was_offered_stays(path: Path, slots: Callable[[], Slots]) -> None:
+    mine, leader = slots(), slots()
+    work = b"a name" * 1000
+    assert mine.put(7, 1, work)
+    assert b"a name" in path.read_bytes()
+    taken = leader.take(7, 1)
+    assert taken is not None
+    taken.finish(NAME)
+    mine.clear(7, 1)
+    assert b"a name" not in path.read_bytes()
+
+
+def test_what_a_killed_process_offered_is_removed(path: Path, slots: Callable[[], Slots]) -> None:
+    killed, other = os.open(path, os.O_RDWR | os.O_CREAT), slots()
+    assert Slots(killed).put(7, 1, b"of the dead")
+    assert other.put(7, 2, b"of the living")
+    os.close(killed)
+    turns = Turns(path)
+    assert not turns.clear_offers()
+    assert b"of the dead" not in path.read_bytes()
+    assert b"of the living" in path.read_bytes()
+    other.clear(7, 2)
+    assert turns.clear_offers()
+    assert Turns(path.with_name("never made")).clear_offers()
+
+
+def test_what_was_written_in_part_is_not_offered(
+    slots: Callable[[], Slots], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, leader, write = slots(), slots(), os.pwrite
+    monkeypatch.setattr(
+        offers.os, "pwrite", lambda file, data, at: write(file, data[: len(data) // 2], at)
+    )
+    assert not mine.put(7, 1, bytes(range(256)) * 40)
+    monkeypatch.undo()
+    assert leader.take(7, 1) is None
+    assert mine.put(7, 1, b"work")
+
+
+def test_what_is_not_as_it_was_written_is_not_done(path: Path, slots: Callable[[], Slots]) -> None:
+    mine, leader = slots(), slots()
+    assert mine.put(7, 1, b"work")
+    with path.open("r+b") as file:
+        file.seek(path.read_bytes().index(b"work"))
+        file.write(b"worm")
+    assert leader.take(7, 1) is None
+
+
+def test_two_queues_meet_in_one_slot(slots: Callable[[], Slots]) -> None:
+    """What one of them is told is not for the other, whose number is the same place."""
+    mine, leader, other = slots(), slots(), slots()
+    assert mine.put(7, 5, b"work")
+    taken = leader.take(7, 5)
+    assert taken is not None
+    assert taken.announce(NAME)
+    mine.clear(7, 5)
+    assert taken.is_withdrawn
+    assert not other.put(71, 5, b"other")
+    taken.finish(NAME)
+    assert other.put(71, 5, b"other")
+    assert other.outcome(71, 5) is None
+    assert not other.is_done(7, 5)
+    again = leader.take(71, 5)
+    assert again is not None
+    assert leader.take(7, 5) is None
+    assert (again.work, again.is_withdrawn) == (b"other", False)
+
+
+@pytest.mark.parametrize(("mode", "beside"), [(0o666, 0o644), (0o600, 0o664)])
+def test_who_writes_the_file_of_turns_is_who_writes_the_one_beside(
+    path: Path, mode: int, beside: int
+) -> None:
+    other = path.with_name("catalog")
+    other.touch()
+    other.chmod(beside)
+    path.touch()
+    path.chmod(mode)
+    turns = Turns(path, patience_seconds=60, beside=other)
+    with turns.take("orders") as turn:
+        assert path.stat().st_mode & 0o777 == beside
+        waiting = Waiting(turns, b"work")
+        assert len(offered(turn, 1)) == 1
+    assert waiting.outcome() is not None
+
+
+def test_a_file_of_others_is_good_for_turns_alone(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = path.with_name("catalog")
+    other.touch(0o644)
+    path.touch()
+    path.chmod(0o666)
+    monkeypatch.setattr(os, "geteuid", lambda: os.stat(path).st_uid + 1)
+    turns = Turns(path, patience_seconds=60, beside=other)
+    with turns.take("orders") as turn:
+        waiting = Waiting(turns, b"work")
+        while _last_number(path) < 2:
+            time.sleep(0.001)
+        assert turn.take_offers(64) == []
+    assert waiting.outcome() is None
+    assert path.stat().st_mode & 0o777 == 0o666
 
 
 # --- in turns ------------------------------------------------------------------------------------
@@ -179,10 +279,10 @@ def test_who_has_the_turn_does_the_work_of_those_behind(path: Path) -> None:
         taken = offered(turn, 5)
         assert sorted(one.work for one in taken) == [b"%d" % number for number in range(5)]
         for one in taken:
-            assert one.announce(NAME)
-            one.finish(NAME, int(one.work))
+            assert one.announce(one.work * 32)
+            one.finish(one.work * 32)
         found = [one.outcome() for one in waiting]  # though nobody else had the turn yet
-    assert [one.detail for one in found if one is not None and one.is_done] == list(range(5))
+    assert found == [Outcome(3, b"%d" % number * 32) for number in range(5)]
 
 
 def test_who_offers_nothing_is_waited_for(path: Path) -> None:
@@ -198,8 +298,8 @@ def test_who_offers_nothing_is_waited_for(path: Path) -> None:
         while _last_number(path) < 4 and time.monotonic() < deadline:
             time.sleep(0.001)
         assert turn.take_offers(64) == []
-        one.finish(NAME, 1)
-    assert first.outcome() == Outcome(3, NAME, 1)
+        one.finish(NAME)
+    assert first.outcome() == Outcome(3, NAME)
     assert second.outcome() is None
     assert third.outcome() is None
 
@@ -223,10 +323,31 @@ def test_what_is_declined_is_done_by_who_offered_it(path: Path) -> None:
     assert waiting.turn.others
 
 
-def test_who_has_no_patience_takes_back_what_nobody_announced(path: Path) -> None:
+class Clock:
+    """The clock of those who wait, which can be put forward."""
+
+    sleep = staticmethod(time.sleep)
+    ahead_seconds = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead_seconds
+
+    def monotonic_ns(self) -> int:
+        return int(self.monotonic() * 1e9)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(turns_module, "time", made)
+    return made
+
+
+def test_who_has_no_patience_takes_back_what_nobody_announced(path: Path, clock: Clock) -> None:
     with Turns(path).take("orders") as turn:
-        waiting = Waiting(Turns(path, patience_seconds=0.2), b"work")
+        waiting = Waiting(Turns(path, patience_seconds=100), b"work")
         (one,) = offered(turn, 1)
+        clock.ahead_seconds = 200
         found = waiting.outcome()
         assert found is not None
         assert not found.is_announced
@@ -235,15 +356,31 @@ def test_who_has_no_patience_takes_back_what_nobody_announced(path: Path) -> Non
         one.decline()
 
 
-def test_what_is_announced_is_waited_for_without_patience(path: Path) -> None:
+def test_who_has_no_patience_learns_what_is_announced(path: Path, clock: Clock) -> None:
     with Turns(path).take("orders") as turn:
-        waiting = Waiting(Turns(path, patience_seconds=0.1), b"work")
+        waiting = Waiting(Turns(path, patience_seconds=100), b"work")
         (one,) = offered(turn, 1)
         assert one.announce(NAME)
-        time.sleep(0.3)
-        assert waiting.turn is None
-        one.finish(NAME, 5)
-        assert waiting.outcome() == Outcome(3, NAME, 5)
+        clock.ahead_seconds = 200
+        found = waiting.outcome()
+        assert found is not None
+        assert (found.is_announced, found.is_done, found.name) == (True, False, NAME)
+        assert one.is_withdrawn
+        one.finish(NAME)
+
+
+def test_who_breaks_off_leaves_what_it_took(path: Path) -> None:
+    """Nobody waits for what nobody is at any more, and the first of those behind is called."""
+    turns = Turns(path, patience_seconds=60)
+    with pytest.raises(KeyboardInterrupt), turns.take("orders") as turn:
+        waiting = [Waiting(turns, b"%d" % number) for number in range(4)]
+        taken = {one.work: one for one in offered(turn, 4)}
+        assert taken[b"2"].announce(NAME)
+        taken[b"3"].finish(OTHER)
+        raise KeyboardInterrupt
+    found = [one.outcome() for one in waiting]
+    assert [one is not None and one.is_declined for one in found] == [True, True, False, False]
+    assert found[2:] == [Outcome(2, NAME), Outcome(3, OTHER)]
 
 
 TAKER = """
@@ -265,20 +402,19 @@ with Turns(Path(sys.argv[1])).take("orders") as turn:
 
 @pytest.mark.parametrize("how", ["announced", "taken"])
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGSTOP])
-def test_who_took_it_is_killed_or_stops(path: Path, how: str, stop: signal.Signals) -> None:
+def test_who_took_it_is_killed_or_stops(
+    path: Path, how: str, stop: signal.Signals, clock: Clock
+) -> None:
     started = subprocess.Popen(
         [sys.executable, "-c", TAKER, str(path), how], stdout=subprocess.PIPE, text=True
     )
     try:
         assert started.stdout is not None
         assert started.stdout.readline() == "mine\n"
-        waiting = Waiting(Turns(path, patience_seconds=1.0), b"work")
+        waiting = Waiting(Turns(path, patience_seconds=100), b"work")
         assert started.stdout.readline() == "taken\n"
         started.send_signal(stop)
-        if how == "announced" and stop == signal.SIGSTOP:
-            time.sleep(1.5)
-            assert waiting.turn is None  # it may count any moment
-            started.kill()
+        clock.ahead_seconds = 200
         found = waiting.outcome()
         assert found is not None
         assert (found.is_announced, found.is_done) == (how == "announced", False)

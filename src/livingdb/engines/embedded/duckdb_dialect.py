@@ -28,6 +28,7 @@ from livingdb.engines.embedded.typed_sql import needs_cast, rewrite_typed
 from livingdb.engines.portable.type_annotations import annotate_type, annotated_type
 from livingdb.engines.trust import check_calls
 from livingdb.errors import Unsupported
+from livingdb.interruption import check_interruption
 
 __all__ = ["NotEmbedded", "to_duckdb_sql"]
 
@@ -73,6 +74,7 @@ def to_duckdb_sql(query: exp.Query) -> str:
     """
     check_calls(query, _OWN)
     for node in reversed(list(query.walk(bfs=True))):
+        check_interruption()
         parent, key, index = node.parent, node.arg_key, node.index
         reworded = _rewrite_node(node)
         if reworded is not node and parent is not None and key is not None:

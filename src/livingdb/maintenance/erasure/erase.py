@@ -365,4 +365,7 @@ def _clear(graph: Graph) -> list[str]:
     waiting += [f"pack {name}" for name, _ in graph.catalog.packs.retired_packs()]
     if not graph.catalog.clear_erased():
         waiting.append("free pages and log of the catalog")
+    turns = graph.place.turns
+    if turns is not None and not turns.clear_offers():
+        waiting.append("writes that processes hand to each other at this moment")
     return waiting
