@@ -701,7 +701,9 @@ class ConcatColumns(Change):
         table = state[self.table]
         if any(table.named(name).type != "string" for name in self.names):
             raise ValueError("a text")
-        column = Column(f"{uid}.0", self.into, "string")
+        # A text with a part that is there is there, too.
+        nullable = all(table.named(name).nullable for name in self.names)
+        column = Column(f"{uid}.0", self.into, "string", nullable=nullable)
         rows = [{**row, self.into: together([row[n] for n in self.names])}
                 for row in table.dicts()]  # fmt: skip
         made = _replaced(table, self.names, [column])

@@ -605,6 +605,30 @@ MENDED = {
             SqlInsert("n", "items", (("id", 11), ("size", None))),
         ]
     ),
+    "a_part_that_is_there": Program(
+        [
+            Evolve("main", (AddConstraint("orders", "city", None, "c"),)),
+            Evolve("main", (ConcatColumns("orders", ("city", "note"), "n"),)),
+            Write("main", (("insert", "orders", ((("amount", 0), ("id", 8), ("n", None)),)),)),
+            Write("main", (("insert", "orders", ((("amount", 0), ("id", 8), ("n", "a")),)),)),
+        ]
+    ),
+    "a_table_that_came_back_by_a_reset": Program(
+        [
+            Evolve("main", (DropTable("orders"),), "to", "b", "both"),
+            Detach("b"),
+            Write("b", (("upsert", "items", ((("id", 2), ("order_id", 1), ("size", "x")),)),)),
+            Write("b", (("upsert", "items", ((("id", 8), ("order_id", 4), ("size", "7")),)),)),
+            Reset("b", 3),
+            Evolve(
+                "main",
+                (RenameTable("orders", "n"), DropColumn("n", "city")),
+                "keep",
+                "v1",
+            ),
+            Reattach("b", "ours"),
+        ]
+    ),
     "compact_after_redefine": Program(
         [
             Derive("main", "v", COUNT, "on demand", "none"),

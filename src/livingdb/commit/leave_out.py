@@ -83,7 +83,7 @@ class _Without:
     def _undone(self, tables: Tables) -> tuple[Tables, SchemaChange]:
         """The tables of a later place without the change, and what takes it back there."""
         now = definitions_of(self._graph, tables)
-        if all(now.get(name) == known for name, known in self._lens.new.items()):
+        if _are_alike(now, self._lens.new):
             before = self._side.places[self._number - 1].tables
             rest = {n: version for n, version in tables.items() if n not in self._lens.new}
             undo = revert_of(self._made.change, self._made.before).with_id(new_id())
@@ -91,7 +91,8 @@ class _Without:
         back = _renaming_back(self._made, self._lens, now)
         if back is None:
             later = [one.change for one, _ in self._side.changes(self._graph)[self._number :]]
-            raise self._refusal(later[0], "its table has another schema since")
+            last = later[0] if later else self._made.change
+            raise self._refusal(last, "its table has another schema since")
         plan = plan_changes(now, [back])
         (stage,) = apply_changes(self._graph, plan, tables, self._staging, each_stage=True)
         self._new_versions += stage.made
@@ -102,6 +103,11 @@ class _Without:
             f"rule 7: {self._made.change.title}, which the other side contradicts, is not left out "
             f"before {later.title}: {why}; revert that first, or the change on the other side"
         )
+
+
+def _are_alike(now: Schemas, left: Schemas) -> bool:
+    """Whether the tables that a change left are as it left them, though of other identity."""
+    return all(name in now and now[name].is_alike(known) for name, known in left.items())
 
 
 def _renaming_back(made: MadeChange, lens: Lens, now: Schemas) -> SchemaChange | None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass, field, replace
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
@@ -61,6 +62,8 @@ __all__ = ["Attempt", "Pipeline"]
 
 _log = logging.getLogger("livingdb")
 _ATTEMPTS = 16
+_SOON_SECONDS = 0.5
+"""Others are let wait for no longer than that."""
 
 
 @dataclass(frozen=True)
@@ -117,15 +120,18 @@ class Pipeline:
         """Store what an operation proposes, with all that follows from it.
 
         `TransactionConflict` if others are always faster; who names a branch to be `alone` with
-        waits for its turn, if it writes few `rows`, and is alone with it before it gives up.
+        waits for its turn, if it writes few `rows`, and is alone with it before it gives up.  Others
+        wait for their turn once they lost, if what they do is done soon.
         """
         self.graph.check_writable()
+        contested = alone
         for number in range(_ATTEMPTS):
             with ExitStack() as stack:
                 held, may_be_late = None, number > 0
-                if alone is not None:
-                    turn = self.turns.before_writing(alone, rows)
+                if contested is not None:
+                    turn = self.turns.before_writing(contested, rows)
                     may_be_late |= stack.enter_context(turn)
+                began = monotonic()
                 if alone is not None and number >= self.turns.patience:
                     group = self.turns.group(alone)
                     transaction = self.commit_point.exclusive_transaction(alone, group)
@@ -138,10 +144,12 @@ class Pipeline:
                 if isinstance(proposal, SnapshotRow):
                     return proposal
                 stored = self._whole._store(proposal, staging, held)
+                is_soon = monotonic() - began < _SOON_SECONDS
             if stored is not None:
                 row, made = stored
                 self.turns.leave_upkeep(made)
                 return row
+            contested = alone or (proposal.first_branch if is_soon else None)
         raise TransactionConflict(f"others keep moving {what!r}; try again")
 
     def _store(

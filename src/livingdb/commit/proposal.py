@@ -85,6 +85,12 @@ class Proposal:
     remasked: frozenset[str] = frozenset()
     """The columns of that which were masked then and are not now, or are now, by their ids."""
 
+    @property
+    def first_branch(self) -> BranchRow | None:
+        """A branch that has to be where it was seen."""
+        moved = [branch for intent in self.snapshots for branch in intent.moves]
+        return next(iter([*moved, *(move.branch for move in self.moves), *self.unmoved]), None)
+
     def is_outdated(self, graph: Graph) -> bool:
         """Whether a branch that it moves is not where it was seen."""
         seen = {branch.id: branch for intent in self.snapshots for branch in intent.moves}
