@@ -11,14 +11,21 @@ from typing import Any
 
 import pytest
 from tests.composition.erase_operations import Erase
-from tests.composition.graph_operations import Merge, Reset
+from tests.composition.graph_operations import Merge, RequestMerge, Reset
 from tests.composition.known import KNOWN
 from tests.composition.lookup_model import AddLookedUp, DropLookedUp
 from tests.composition.machine import Failure, Program, World, run
 from tests.composition.operations import drawn
 from tests.composition.queries import Query
 from tests.composition.row_operations import SqlInsert, Write
-from tests.composition.schema_model import Decompose, JoinTables, SetDefault, SplitTable
+from tests.composition.schema_model import (
+    Decompose,
+    JoinTables,
+    MaskColumn,
+    Normalize,
+    SetDefault,
+    SplitTable,
+)
 from tests.composition.schema_operations import Evolve, Retire, TransformClone
 from tests.composition.view_operations import CloneDerivedAt, Derive, Detach, Propagate
 
@@ -186,6 +193,32 @@ def test_beside_the_same_view_on_a_clone() -> None:
                 CloneDerivedAt("main", 1, "copy"),
                 SqlInsert("copy", "orders", row),
                 Erase("main", "orders", (3,)),
+            ]
+        )
+    )
+
+
+def test_of_what_gave_a_row_that_was_erased_of_a_lookup_table() -> None:
+    """That row does not come back where the lookup table of the past is computed anew."""
+    looked_up = SplitTable("items", "id", 3, ("n2a", "n2b")), Normalize("n2a", "size", "n3")
+    items = (("id", 10), ("order_id", 2), ("size", "a-b")), (("id", 6), ("order_id", 0))
+    ids = Query("group", ("n3",), (("g", "id"), ("n", "id")))
+    changed = (("id", 3), ("order_id", 2), ("size", "c-d-e"))
+    notes = MaskColumn("returns", "note", "expression")
+    cities = MaskColumn("orders", "city", "expression")
+    run(
+        Program(
+            [
+                Evolve("main", looked_up, "keep", "old", "both", "detach"),
+                Write("old", (("update", "items", (changed,)),)),
+                TransformClone("main", "near", (notes,), "deferred"),
+                TransformClone("near", "far", (cities,), "deferred"),
+                RequestMerge("main", "old", "fail"),
+                Erase("main", "n3", (1369996723629000845,)),
+                Write("old", (("insert", "n2b", items),)),
+                Merge("main", "old", "theirs"),
+                Derive("far", "seen", ids, "immediate", "full", 4),
+                Erase("old", "n2a", (10,)),
             ]
         )
     )

@@ -120,8 +120,8 @@ class Pipeline:
         """Store what an operation proposes, with all that follows from it.
 
         `TransactionConflict` if others are always faster; who names a branch to be `alone` with
-        waits for its turn, if it writes few `rows`, and is alone with it before it gives up.  Others
-        wait for their turn once they lost, if what they do is done soon.
+        waits for its turn, if it writes few `rows`, and is alone with it before it gives up.
+        Others wait for their turn once they lost, if what they do is done soon.
         """
         self.graph.check_writable()
         contested = alone

@@ -341,10 +341,10 @@ def _take_back(
         ours = graph.snapshots.at(branch.head)
         old = tables_of(graph, parent)
         plan = plan_changes(definitions_of(graph, old), changes)
-        stages = apply_changes(graph, plan, old, attempt.staging)
+        stages = apply_changes(graph, plan, old, attempt.staging, each_stage=True)
         before = [old, *(stage.tables for stage in stages)]
         mine = now = tables_of(graph, ours)
-        made: list[Version] = []
+        made = [version for stage in stages[:-1] for version in stage.made]
         back: list[SchemaChange] = []
         for number in reversed(range(len(changes))):
             undo = revert_of(changes[number], definitions_of(graph, before[number]))

@@ -233,9 +233,9 @@ def apply_changes(
 ) -> list[ChangeResult]:
     """The tables after each of the changes.
 
-    What changes conceal is stored as rows: after the last one that does, or after `each_stage`.
-    Unless there are to be `recipes`: to be forgotten again ("transient"), or to be stored when
-    they are first read ("lazy").
+    What changes conceal is stored as rows: after the last one that does, or after `each_stage`,
+    where branches may stand on what each of them makes.  Unless there are to be `recipes`: to be
+    forgotten again ("transient"), or to be stored when they are first read ("lazy").
     """
     work = _Application(graph, staging, recipes)
     work.origins = {name: frozenset([name]) for name in tables}
@@ -246,7 +246,7 @@ def apply_changes(
         is_stored = lens.conceals and not recipes and is_whole
         tables, made = work.apply(change, lens, tables, is_stored)
         stages.append(ChangeResult(tables, made, is_stored))
-    if not any(stage.concealed for stage in stages):
+    if each_stage or not any(stage.concealed for stage in stages):
         return stages
     needed = work.reachable_versions(tables)
     return [

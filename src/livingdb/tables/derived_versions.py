@@ -20,6 +20,7 @@ from livingdb.tables.rows import RowSet
 from livingdb.tables.secondary_tree import RowSource
 from livingdb.tables.tail import BaseRows, Tails
 from livingdb.trees.builder import Sink
+from livingdb.trees.forest import Forest
 
 if TYPE_CHECKING:
     from livingdb.tables.versions import Versions
@@ -114,11 +115,14 @@ class DerivedVersions:
             index.materialize(origin.address, tree)
         return origin
 
-    def compute_root(self, version: Version, sink: Sink) -> Address:
-        """The root of the tree that a derived origin makes; nobody but the sink keeps it."""
+    def compute_root(self, version: Version, sink: Sink, forest: Forest | None = None) -> Address:
+        """The root of the tree that a derived origin makes; nobody but the sink keeps it.
+
+        It lies in a forest, or where trees of its table are made now.
+        """
         versions, recipe = self._versions, self._versions.recipe(version)
         assert isinstance(recipe, Derived)
-        forest = versions.placements.of(version).forest
+        forest = versions.placements.of(version).forest if forest is None else forest
         return self._evaluator(recipe).root(recipe, versions, forest, sink)
 
     def _evaluator(self, recipe: Derived) -> Evaluator:

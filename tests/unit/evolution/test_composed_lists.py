@@ -166,6 +166,36 @@ def test_what_does_not_compose_stays_apart(
     db.branch("old").update("t", [{"id": 1, "a": 8, "b": 0.125}])
 
 
+@pytest.mark.parametrize("direction", ["reverse", "both"])
+@pytest.mark.parametrize("place", ["keep", "to"])
+def test_what_several_changes_before_a_mask_made_is_there_when_opened_again(
+    db: livingdb.Database, place: str, direction: str
+) -> None:
+    """A hidden branch stands before the mask, on what all changes before it made."""
+    changes = [VAT, RenameColumn("t", "a", "n"), MaskColumn("t", "s", "null")]
+    db.branch("main").evolve(changes, sync=direction, **{place: "other"})
+    assert hidden(db) == 1
+    with livingdb.open(db.name, author="reader") as again:
+        assert again.check(deep=True).problems == []
+        between = next(row for row in again._graph.branches.all() if row.name.startswith("~"))
+        found = again._graph.version(again._graph.snapshots.at(between.head), "t")
+        shown = again._graph.versions.rows(found).to_arrow().to_pylist()
+    assert shown[1] == {"id": 1, "n": 1, "b": 0.5, "s": "x 1", "vat": 0.25}
+
+
+def test_rows_written_after_several_changes_and_a_mask_are_there_when_these_are_reverted(
+    db: livingdb.Database,
+) -> None:
+    main = db.branch("main")
+    main.evolve([VAT, RenameColumn("t", "a", "n"), MaskColumn("t", "s", "null")])
+    made = main.head
+    main.insert("t", [{"id": 70, "n": 5}])
+    main.revert(made)
+    with livingdb.open(db.name, author="reader") as again:
+        assert again.check(deep=True).problems == []
+        assert again.branch("main").table("t").get(70) == {"id": 70, "a": 5, "b": None, "s": None}
+
+
 def test_changes_of_several_tables(db: livingdb.Database) -> None:
     main = db.branch("main")
     main.create_table("u", {"id": "bigint", "n": "int"}, key="id")

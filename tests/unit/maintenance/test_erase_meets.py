@@ -120,6 +120,29 @@ def test_rows_of_a_lookup_table_stay_and_are_named(db: Database) -> None:
     db.close()
 
 
+def test_a_row_of_a_lookup_table_does_not_come_back(db: Database) -> None:
+    """What referred to it is gone at the head, and made it once: it is in no snapshot any more."""
+    main = db.branch("main")
+    main.update("people", [{"id": KEY, "name": CANARY, "city": "Vadsø"}])
+    main.evolve(Normalize("people", ["city"], "cities"))
+    rows = main.table("cities").to_arrow().to_pylist()
+    key = next(row["id"] for row in rows if row["city"] == "Vadsø")
+    main.delete("people", [KEY])
+    db.erase("cities", [key], reason="asked")
+
+    def cities() -> list[Any]:
+        found = [snapshot for snapshot in db.snapshots() if "cities" in snapshot.tables()]
+        return [(s.id, s.table("cities").to_arrow().to_pylist()) for s in found]
+
+    before = cities()
+    assert all(row["id"] != key for _, rows in before for row in rows)
+    db.erase("people", [KEY], reason="asked")
+    after = dict(cities())
+    assert all(after[snapshot] == rows for snapshot, rows in before)
+    assert db.check(deep=True).problems == []
+    db.close()
+
+
 @pytest.mark.parametrize("keep", [None, "old"])
 def test_the_other_part_of_a_table_that_was_cut(db: Database, keep: str | None) -> None:
     """It stays, unless a hidden branch in step has both as one row: it is to be erased first."""

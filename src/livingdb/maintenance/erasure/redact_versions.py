@@ -22,7 +22,7 @@ from livingdb.graph.graph import Graph
 from livingdb.maintenance.erasure.erased_rows import ErasedRows, rows_of_definition
 from livingdb.tables.classify import classify
 from livingdb.tables.index import Tree, Version, version_below
-from livingdb.tables.recipe import Change, Counts, Definition, Rows
+from livingdb.tables.recipe import Change, Counts, Definition, Derived, Rows
 from livingdb.tables.records import redacted
 from livingdb.tables.rows import RowSet
 from livingdb.tables.stored_delta import store_delta
@@ -31,7 +31,7 @@ from livingdb.trees.delta import DELETE, Delta, merge_deltas, upserts
 from livingdb.trees.forest import Forest
 from livingdb.trees.keys import KeyArray, member, union_keys
 
-__all__ = ["RedactedVersions", "redact_versions"]
+__all__ = ["RedactedVersions", "redact_versions", "without_rows"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -47,6 +47,9 @@ class RedactedVersions:
     versions: dict[Address, Version] = field(default_factory=dict)
     held: set[Address] = field(default_factory=set)
     """The versions that hold one of the rows."""
+    gone: dict[Address, KeyArray] = field(default_factory=dict)
+    """The keys of the rows in those of them that are computed when they are read, from their
+    inputs alone."""
     untold: set[str] = field(default_factory=set)
     """The derived tables of which versions have no columns that tell the rows."""
     lines: set[Address] = field(default_factory=set)
@@ -255,6 +258,8 @@ class _Line:
         gone = self._gone[version.address] = self._gone_in(rows, self._keys, version)
         self._changed[version.address] = 0
         recipe = self._versions.recipe(version)
+        if isinstance(recipe, Derived) and gone.any():
+            self._found.gone[version.address] = self._keys[gone]
         if isinstance(recipe, Rows) and gone.any():
             root = self._without(version, Tree(recipe.root))
             self._redact(version, replace(recipe, root=root, count=recipe.count - int(gone.sum())))
@@ -318,7 +323,7 @@ class _Line:
         forest = self._versions.placements.forest_under(version, tree)
         rows = RowSet(self._schema, forest, tree.root)
         keys = self._keys[self._gone_in(rows, self._keys, version)]
-        return forest.edit(tree.root, _deletes(forest, tree.root, keys), self._sink)
+        return without_rows(forest, tree.root, keys, self._sink)
 
     def _facts(self, version: Version) -> None:
         """What the index is to say of a version."""
@@ -329,6 +334,11 @@ class _Line:
         said = replace(version, rows=rows, changed=self._changed[version.address])
         if said != version:
             self._found.versions[version.address] = said
+
+
+def without_rows(forest: Forest, root: Address, keys: KeyArray, sink: Sink) -> Address:
+    """The root of a tree without some of its rows."""
+    return forest.edit(root, _deletes(forest, root, keys), sink)
 
 
 def _deletes(forest: Forest, root: Address, keys: KeyArray) -> Delta:

@@ -1,9 +1,11 @@
-"""Tables that rows which go were taken apart into, and that nobody erases from: their rows stay.
+"""Tables that a schema change takes apart from others, where rows go from one side alone.
 
 These are lookup tables, to whose rows others refer as well, and parts of a table that was cut.
-They begin as what a schema change makes of the rows, and would lose what only those gave them.
-They get the rows that they have as rows of their own instead, so that nothing which was built upon
-them, at any head or in any copy, is other than it was.
+They begin as what a schema change makes of other rows.  Where those go and nobody erases from such
+a table, it would lose what only they gave it; where rows of its own go and what gave them stays,
+they would come back as soon as it is computed anew.  It gets the rows that it is to have as rows of
+its own instead, so that nothing which was built upon it, at any head or in any copy, is other than
+it should be.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from livingdb.evolution.changes.several_changes import SeveralChanges
 from livingdb.evolution.lens_evaluator import KIND
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.graph.graph import Graph
-from livingdb.maintenance.erasure.redact_versions import RedactedVersions
+from livingdb.maintenance.erasure.redact_versions import RedactedVersions, without_rows
 from livingdb.maintenance.reach import recipe_inputs
 from livingdb.tables.index import Tree, Version
 from livingdb.tables.recipe import Derived, Recipe, Rows
@@ -32,17 +34,25 @@ __all__ = ["keep_shared_rows", "shared_roots"]
 def shared_roots(
     graph: Graph, versions: Mapping[Address, Version], found: RedactedVersions, sink: Sink
 ) -> dict[Address, Address]:
-    """The tables that are cut from versions which lose rows, and the trees of what they are.
+    """The tables that are cut from versions which lose rows, or lose rows and are made of such as
+    do not, and the trees of what they are to be.
 
-    `versions` are all there are; the trees go to the sink.  Tables that lose rows themselves are
-    none of them.
+    `versions` are all there are; the trees go to the sink.
     """
     roots = {}
     for address, version in versions.items() if found.held else ():
-        if version.base is not None or version.origin in found.lines:
+        if version.base is not None or (
+            version.origin in found.lines and address not in found.gone
+        ):
             continue
         recipe = graph.versions.recipe(version)
-        if _is_part(recipe) and not found.held.isdisjoint(recipe_inputs(recipe)):
+        is_kept = found.held.isdisjoint(recipe_inputs(recipe))
+        if address in found.gone:
+            if _is_lens(recipe) and (is_kept or _is_part(recipe)):
+                forest = graph.versions.forest(version)
+                root, keys = _root(graph, version, sink), found.gone[address]
+                roots[address] = without_rows(forest, root, keys, sink)
+        elif _is_part(recipe) and not is_kept:
             roots[address] = _root(graph, version, sink)
     return roots
 
@@ -50,23 +60,24 @@ def shared_roots(
 def keep_shared_rows(
     graph: Graph, roots: Mapping[Address, Address], found: RedactedVersions
 ) -> set[str]:
-    """Give such tables the rows they had, where they would have others; what they are called.
+    """Give such tables the rows they are to have, where they would have others.
 
-    The database is read as it is going to be.
+    The database is read as it is going to be.  What those are called that keep rows of others.
     """
     names = set()
     for address, root in roots.items():
         version = graph.versions.require(address)
         recipe = graph.versions.recipe(version)
         assert isinstance(recipe, Derived)
-        if _root(graph, version, _let_go) == root:
+        if _computed_root(graph, version) == root:
             continue
         count = graph.versions.forest(version).count_rows(root)
         rows = Rows(version.definition, root, count)
         found.recipes[address] = redacted(address, rows.to_json())
         found.roots[address] = Tree(root)
         found.versions[address] = replace(version, rows=count)
-        names.add(str(recipe.data["part"]))
+        if address not in found.gone:
+            names.add(str(recipe.data["part"]))
     return names
 
 
@@ -75,9 +86,20 @@ def _root(graph: Graph, version: Version, sink: Sink) -> Address:
     return versions.rows(version).root_in(versions.forest(version), sink)
 
 
+def _computed_root(graph: Graph, version: Version) -> Address:
+    """The root of what a version is when it is computed anew, whatever tree there is of it."""
+    versions = graph.versions
+    return versions.derived.compute_root(version, _let_go, versions.forest(version))
+
+
+def _is_lens(recipe: Recipe) -> bool:
+    """Whether a schema change makes it of other tables."""
+    return isinstance(recipe, Derived) and recipe.kind == KIND
+
+
 def _is_part(recipe: Recipe) -> bool:
     """Whether it makes a table of what was in the rows of another, beside what they are now."""
-    if not isinstance(recipe, Derived) or recipe.kind != KIND:
+    if not isinstance(recipe, Derived) or not _is_lens(recipe):
         return False
     change, part = SchemaChange.from_json(recipe.data["change"]), recipe.data["part"]
     changes = change.parts if isinstance(change, SeveralChanges) else [change]
