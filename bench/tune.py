@@ -39,7 +39,6 @@ from bench.tune_workloads import (
     layouts,
 )
 from livingdb import Database
-from livingdb.chunks.address import Address
 from livingdb.database import tuning as clocked
 from livingdb.maintenance.tuning.advisors import eviction
 from livingdb.maintenance.tuning.evidence import Evidence
@@ -333,11 +332,9 @@ def _random_eviction(db: Database, chance: Random) -> None:
     """Evict what can be made again, in any order, until half of the bytes are left."""
     _half(db)
     graph, over = db._graph, db.budget().over_bytes
-    found = list(eviction._trees(Evidence(graph, clocked.now())))  # type: ignore[attr-defined]
-    chance.shuffle(found)
-    for each in found:
-        if over <= 0:
-            break
-        version = graph.versions.require(Address(bytes.fromhex(each.name)))
-        if evict(graph.versions, version):
+    trees = eviction._Trees(Evidence(graph, clocked.now()))  # type: ignore[attr-defined]
+    while over > 0 and trees.evictable:
+        each = chance.choice(trees.evictable)
+        trees.evict(each)
+        if evict(graph.versions, each.version):
             over -= each.size_bytes
