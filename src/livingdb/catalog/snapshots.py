@@ -63,7 +63,7 @@ class NewSnapshot:
 
 
 _columns = _rows.every
-_ONE = _columns.where(_table.c.address == bindparam("address"))
+_ONE = PreparedStatement(_columns.where(_table.c.address == bindparam("address")))
 _AT = PreparedStatement(_columns.where(_table.c.sequence == bindparam("sequence")))
 _MANY = _columns.where(_table.c.sequence.in_(bindparam("wanted", expanding=True)))
 _WINDOW = _columns.where(_table.c.sequence.between(bindparam("low"), bindparam("high")))
@@ -95,11 +95,11 @@ class Snapshots:
         known = self._by_address.get(address)
         if known is not None and known in self._by_sequence:
             return self._by_sequence[known]
-        row = self._queries.first(_ONE, {"address": address})
-        if row is None:
+        rows = self._queries.run_prepared(_ONE, {"address": address})
+        if not rows:
             self._verify()
             return None
-        return self._remember(_row(_rows.read(row)))
+        return self._remember(_row(_rows.read(rows[0])))
 
     def _verify(self) -> None:
         """Look at rows that are new: what was not found is not there under a damaged address."""

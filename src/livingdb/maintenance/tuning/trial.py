@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time as clock
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -65,12 +65,16 @@ class Workplace(Protocol):
 
 
 def measure_work(
-    table: ObservedTable, places: Sequence[Workplace], seconds: float, is_written: bool = True
+    table: ObservedTable,
+    places: Sequence[Workplace],
+    seconds: float,
+    is_written: bool = True,
+    most_paid: float = 0.0,
 ) -> Gain:
     """What the observed work took in one place, and in another; `OutOfTime` if that is short.
 
-    Where some kind of work takes longer there is no gain.  `is_written`: commits and folds count,
-    too.
+    Where some kind of work takes longer there is no gain, unless that is at most the share
+    `most_paid` of what others gain.  `is_written`: commits and folds count, too.
     """
     end = clock.perf_counter() + seconds
     kinds: list[str | Scans] = [*(["get"] if table.work.gets else []), *table.work.scans]
@@ -85,9 +89,15 @@ def measure_work(
         for costs, least in zip(spent, found, strict=True):
             costs[name] = costs.get(name, 0.0) + least
     before, after = (sum(costs.values()) for costs in spent)
-    if worst_ratio(*spent) > MOST_WORSE + _NOISE:
+    lost = _longer(*spent) > most_paid * _longer(*reversed(spent))
+    if lost and worst_ratio(*spent) > MOST_WORSE + _NOISE:
         after = max(before, after)  # some would pay for the others
     return Gain(before, after)
+
+
+def _longer(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    """How much longer those kinds of work take in another place that do."""
+    return sum(max(0.0, spent - one[kind]) for kind, spent in other.items())
 
 
 def _measure(works: list[Callable[[], float]], seconds: float) -> list[float]:
