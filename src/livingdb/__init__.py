@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import typing
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from livingdb.errors import (
     AlreadyExists,
@@ -95,10 +98,26 @@ __all__ = [
     "restore",
 ]
 
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Do not look for garbage meanwhile: modules leave none, and each look takes longer."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 if not typing.TYPE_CHECKING:
 
     def __getattr__(name: str) -> typing.Any:
         """What is imported when it is first asked for, and no more."""
+        with _without_garbage_collection():
+            return _import(name)
+
+    def _import(name: str) -> typing.Any:
         if name == "alert":
             import livingdb.alert
 

@@ -82,6 +82,12 @@ def test_commits_are_synced_in_full(tmp_path: Path) -> None:
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
 
 
+def test_pages_are_small_and_given_back(tmp_path: Path) -> None:
+    with sqlite_engine(tmp_path / "catalog.db").connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA page_size").scalar() == 1024
+        assert connection.exec_driver_sql("PRAGMA auto_vacuum").scalar() == 2  # incremental
+
+
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     path = tmp_path / "catalog.db"
     path.write_bytes(b"not a database, not at all" * 100)

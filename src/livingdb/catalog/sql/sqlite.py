@@ -45,7 +45,8 @@ BUSY_TIMEOUT_SECONDS = 30.0
 BEGIN_OPTION = "livingdb_begin"
 """The option of a connection that says how its transactions begin; empty for not at all."""
 
-_BEFORE_THE_FIRST_TABLE = "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA page_size=1024"
+_BEFORE_THE_FIRST_TABLE = "PRAGMA page_size=1024; PRAGMA auto_vacuum=INCREMENTAL"
+"""In this order: incremental vacuum writes the first page, and with it how large pages are."""
 
 _PRAGMAS = (
     "PRAGMA synchronous=FULL",
