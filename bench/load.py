@@ -174,7 +174,7 @@ def _threads() -> Iterator[Result]:
         yield Result(SUITE, what, many, "s", "1 thread", one, 1 / 1.5)
 
 
-def _in_threads(write: Callable[[int], None], threads: int, commits: int = 80) -> float:
+def _in_threads(write: Callable[[int], None], threads: int, commits: int = 400) -> float:
     """Seconds a commit of threads that share the work."""
     started = [threading.Thread(target=write, args=(commits // threads,)) for _ in range(threads)]
     begun = time.perf_counter()
@@ -257,6 +257,8 @@ def _spine(depth: int = 1_000) -> Iterator[Result]:
     first, last = _first_and_last(times)
     name = f"clone and commit at depth {depth:,}, CPU"
     yield Result(SUITE, name, last, "s", "at depth 50", first, 1.2)
+    _, theirs = _first_and_last(_branches_of_doltlite("spine", depth))
+    yield Result(SUITE, f"{name}, again", last, "s", "DoltLite", theirs)
 
 
 def _fan_out() -> Iterator[Result]:
@@ -272,9 +274,14 @@ def _fan_out() -> Iterator[Result]:
             for name in names:
                 main.clone(name)
             page = min(_cpu(lambda: db.branches(limit=20, after="b00050")) for _ in names)
-            name = f"drop a branch beside {count:,}, CPU"
-            yield Result(SUITE, name, dropped, "s", bound=0.002)
-            yield Result(SUITE, f"list 20 of {count:,} branches, CPU", page, "s", bound=0.002)
+            for name, ours, theirs in zip(
+                (f"drop a branch beside {count:,}, CPU", f"list 20 of {count:,} branches, CPU"),
+                (dropped, page),
+                _branches_of_doltlite("fan_out", count),
+                strict=True,
+            ):
+                yield Result(SUITE, name, ours, "s", bound=0.002)
+                yield Result(SUITE, f"{name}, again", ours, "s", "DoltLite", theirs)
 
 
 def _tree_search(steps: int = 600) -> Iterator[Result]:
@@ -295,3 +302,15 @@ def _tree_search(steps: int = 600) -> Iterator[Result]:
     first, last = _first_and_last(times)
     name = f"a step of a tree search of {steps}, CPU"
     yield Result(SUITE, name, last, "s", "of its first steps", first, 1.2)
+    _, theirs = _first_and_last(_branches_of_doltlite("tree_search", steps))
+    yield Result(SUITE, f"{name}, again", last, "s", "DoltLite", theirs)
+
+
+def _branches_of_doltlite(shape: str, count: int) -> list[float]:
+    """What steps of a shape take DoltLite, in a process of its own."""
+    with TemporaryDirectory(prefix="livingdb-bench-") as folder:
+        path = Path(folder) / "repo.db"
+        told: list[float] = json.loads(
+            _said(_python("bench.doltlite_branches", path, shape, count))
+        )
+        return told

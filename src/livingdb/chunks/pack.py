@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from threading import Lock
 from typing import Protocol
 
@@ -347,21 +348,28 @@ class PackWriter:
 
     def add(self, chunk: StoredChunk) -> bool:
         """Write the chunk; False, and nothing written, if its address is in the pack already."""
-        if chunk.address in self._seen:
-            return False
-        if len(chunk.address) != ADDRESS_BYTES:
-            raise ValueError(f"an address has {ADDRESS_BYTES} bytes, not {len(chunk.address)}")
-        length = len(chunk.data)
+        return self.add_all((chunk,)) == 1
+
+    def add_all(self, chunks: Iterable[StoredChunk]) -> int:
+        """Write chunks of different addresses, but those that are in the pack; how many."""
+        new = [chunk for chunk in chunks if chunk.address not in self._seen]
+        if not new:
+            return 0
+        addresses, lengths = [c.address for c in new], [len(c.data) for c in new]
+        odd = next((len(one) for one in addresses if len(one) != ADDRESS_BYTES), None)
+        if odd is not None:
+            raise ValueError(f"an address has {ADDRESS_BYTES} bytes, not {odd}")
         most = LENGTH_LIMIT if self._version < BLOCKS_VERSION else IN_BLOCK - 1
-        if length > most or len(self) >= COUNT_LIMIT:
+        if max(lengths) > most or len(self) + len(new) > COUNT_LIMIT:
             raise Unsupported(f"a pack holds {COUNT_LIMIT} chunks of up to {most} bytes")
-        self._write_body(chunk.data)
-        self._seen.add(chunk.address)
-        self._addresses += chunk.address
-        self._offsets.append(self._end)
-        self._lengths.append(length)
-        self._end += length
-        return True
+        self._write_body(new[0].data if len(new) == 1 else b"".join([c.data for c in new]))
+        self._seen.update(addresses)
+        self._addresses += b"".join(addresses)
+        ends = list(accumulate(lengths, initial=self._end))
+        self._offsets.extend(ends[:-1])
+        self._lengths.extend(lengths)
+        self._end = ends[-1]
+        return len(new)
 
     def add_block(self, records: Mapping[Address, bytes], level: int) -> int:
         """Write records together, none of which is in the pack yet; in how many bytes."""

@@ -101,10 +101,21 @@ class PackStore:
 
     def in_written_order(self) -> Iterator[Address]:
         """Every address once, pack by pack and oldest first, as the chunks were written."""
+        for _, addresses in self._as_written():
+            yield from addresses
+
+    def read_in_written_order(self) -> Iterator[tuple[Address, Buffer]]:
+        """Every chunk once, in the order of `in_written_order`."""
+        for pack, addresses in self._as_written():
+            yield from pack.read_in_order(addresses)
+
+    def _as_written(self) -> Iterator[tuple[Pack, list[Address]]]:
+        """The packs, oldest first, each with those of its addresses that no older one has."""
         seen: set[Address] = set()
         for part in reversed(self._parts):
-            addresses = part.pack().in_body_order()
-            yield from (address for address in addresses if address not in seen)
+            pack = part.pack()
+            addresses = [one for one in pack.in_body_order() if one not in seen]
+            yield pack, addresses
             seen.update(addresses)
 
     def get(self, address: Address) -> Buffer:
@@ -344,8 +355,7 @@ class PackStream:
             known = _contained_in_any(self._finished, addresses)
             if not self._again:
                 known |= self._store.contains(addresses)
-            for address in compress(addresses, ~known):
-                self._write(batch[address])
+            self._write([batch[address] for address in compress(addresses, ~known)])
 
     def add(self, chunk: StoredChunk) -> None:
         """Write one chunk, as `put` does."""
@@ -382,9 +392,22 @@ class PackStream:
         self._end_if_full()
         return size_bytes
 
-    def _write(self, chunk: StoredChunk) -> None:
-        self._open(self._again and len(chunk.data) < IN_BLOCK).add(chunk)
-        self._end_if_full()
+    def _write(self, chunks: Sequence[StoredChunk]) -> None:
+        """Write chunks: at once where no pack ends between them, else one by one."""
+        size_bytes = sum(len(chunk.data) for chunk in chunks)
+        several = len(chunks) > 1 and self._has_room(size_bytes, len(chunks))
+        for part in (chunks,) if several else ((chunk,) for chunk in chunks):
+            largest = max(len(chunk.data) for chunk in part)
+            self._open(self._again and largest < IN_BLOCK).add_all(part)
+            self._end_if_full()
+
+    def _has_room(self, size_bytes: int, count: int) -> bool:
+        """Whether so many chunks of so many bytes, none of them large, fill no pack."""
+        if self._current is not None:
+            size_bytes += self._current.writer.size_bytes
+            count += len(self._current.writer)
+        is_small = size_bytes < min(self._bytes_limit or IN_BLOCK, IN_BLOCK)
+        return is_small and (self._chunks_limit is None or count < self._chunks_limit)
 
     def _open(self, with_blocks: bool) -> PackWriter:
         """Who writes the present pack, or the next one, if that has no blocks or shall have."""

@@ -175,6 +175,17 @@ class TestReading:
         assert [writer.add(chunk), writer.add(chunk)] == [True, False]
         assert len(writer) == 1
 
+    def test_many_at_once_are_written_like_one_by_one(self) -> None:
+        chunks = [chunk_of(b"%d" % number * number) for number in range(300)]
+        sink = io.BytesIO()
+        writer = PackWriter(sink)
+        assert writer.add_all(chunks[:7]) == 7
+        assert writer.add_all(chunks[:200]) == 193
+        assert writer.add_all([]) == 0
+        assert writer.add_all(chunks[200:]) == 100
+        writer.finish()
+        assert sink.getvalue() == packed(chunks)
+
     def test_addresses_that_begin_alike(self) -> None:
         begin = b"same8byt"
         random = Random(1)

@@ -113,6 +113,5 @@ def _join(store: DatabaseStore, names: list[str]) -> int:
 
 
 def _chunks(source: PackStore) -> Iterator[StoredChunk]:
-    for address in source.in_written_order():
-        body = source.get(address)
+    for address, body in source.read_in_written_order():
         yield StoredChunk(address, bytes(body[0 : len(body)]))
