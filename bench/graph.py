@@ -16,7 +16,7 @@ from bench.measure import Result, seconds, side_by_side
 
 SUITE = "graph"
 ROUNDS = 2
-COMMIT_BOUNDS = {"append": 1.0, "localized": 1.0, "uniform": 0.5, "mixed": 0.5, "columns": 0.5}
+COMMIT_BOUNDS = {"append": 1.0, "localized": 1.0, "uniform": 0.3, "mixed": 0.5, "columns": 0.5}
 
 
 def run(commits: int = 500, rows: int = 50_000, snapshots: int = 100_000) -> Iterator[Result]:

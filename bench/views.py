@@ -97,18 +97,10 @@ def _immediate(home: Path, rows: int) -> Iterator[Result]:
         ours, plain = _commits(main, other.branch("main"), rows)
         for name in VIEWS:
             assert not db.sync(name).lag
-    triggers = _triggers(home, rows)
-    note = f"SQLite with triggers for the same views: {1000 * triggers:.2f} ms"
-    yield Result(
-        SUITE,
-        f"commit of 200 rows, {rows:,} rows, filter, group-by and join view, CPU time",
-        1000 * ours,
-        "ms",
-        "no views",
-        1000 * plain,
-        4.0,
-        note,
-    )
+    name = f"commit of 200 rows, {rows:,} rows, filter, group-by and join view, CPU time"
+    yield Result(SUITE, name, 1000 * ours, "ms", "no views", 1000 * plain, 4.0)
+    peer, triggers = "SQLite with triggers", _triggers(home, rows)
+    yield Result(SUITE, f"{name}, again", 1000 * ours, "ms", peer, 1000 * triggers, 1.2)
 
 
 def _triggers(home: Path, rows: int) -> float:
