@@ -6,6 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +25,17 @@ from livingdb.trees.keys import KeyArray, align
 from livingdb.trees.shape import Shape
 from livingdb.trees.zones import Zone, join_zones, zone_of, zone_types
 
-__all__ = ["Cache", "Entries", "Entry", "Leaf", "Reader", "draft_leaf", "encode_node", "node_entry"]
+__all__ = [
+    "Cache",
+    "Entries",
+    "Entry",
+    "Leaf",
+    "Reader",
+    "as_batch",
+    "draft_leaf",
+    "encode_node",
+    "node_entry",
+]
 
 
 class Entry:
@@ -201,6 +212,7 @@ class Leaf:
         self.chunk = chunk
         self.rows = chunk.rows
         self._columns: dict[int, pa.Array] = {}
+        self._batches: dict[tuple[int, ...], pa.RecordBatch] = {}
         self._size_bytes = 16 * self.rows + 512
 
     def column(self, position: int) -> pa.Array:
@@ -217,6 +229,13 @@ class Leaf:
         wanted = range(len(self.shape.types)) if positions is None else positions
         return [self.column(position) for position in wanted]
 
+    def batch(self, positions: tuple[int, ...]) -> pa.RecordBatch:
+        """The columns asked for, to be sliced together."""
+        found = self._batches.get(positions)
+        if found is None:
+            found = self._batches[positions] = as_batch(self.columns(positions))
+        return found
+
     @property
     def is_unread(self) -> bool:
         """Whether no column has been read yet."""
@@ -230,6 +249,11 @@ class Leaf:
     def size_bytes(self) -> int:
         """About how much memory the leaf holds."""
         return self._size_bytes
+
+
+def as_batch(columns: Sequence[pa.Array]) -> pa.RecordBatch:
+    """Columns of as many rows each, known by their places alone."""
+    return pa.RecordBatch.from_arrays(columns, names=[""] * len(columns))
 
 
 _LEAST_BYTES, _MOST_BYTES = 128 << 20, 1 << 30
@@ -266,8 +290,13 @@ class Cache:
         found = self._items.get(address)
         if found is None:
             return None
-        self.put(address, found[0])
-        return found[0]
+        item, weight = found
+        if item.size_bytes() != weight:
+            self.put(address, item)
+            return item
+        with suppress(KeyError):  # another thread may have dropped it since
+            self._items.move_to_end(address)
+        return item
 
     def put(self, address: Address, item: Entries | Leaf) -> None:
         """Keep the item, dropping the least recent ones over the limit."""

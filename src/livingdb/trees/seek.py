@@ -13,7 +13,7 @@ from livingdb.chunks import arrow_functions as pc
 from livingdb.chunks.address import Address
 from livingdb.chunks.arrow_values import taken_rows
 from livingdb.trees.keys import KeyArray, align, search
-from livingdb.trees.nodes import Entries, Leaf, Reader
+from livingdb.trees.nodes import Entries, Leaf, Reader, as_batch
 from livingdb.trees.scan import Span, leaf_rows
 
 __all__ = ["contains", "places_of_spans", "seek", "seek_many", "seek_spans"]
@@ -43,40 +43,44 @@ def seek_many(
 ) -> tuple[npt.NDArray[np.bool_], list[pa.Array]]:
     """Which of the sorted keys are there, and the columns of those that are, in key order."""
     shape = reader.shape
-    wanted = range(len(shape.types)) if positions is None else positions
+    wanted = tuple(range(len(shape.types)) if positions is None else positions)
     found = np.zeros(len(keys), bool)
-    parts: list[tuple[list[pa.Array], npt.NDArray[np.int64]]] = []
+    pieces: list[pa.RecordBatch] = []
     for address, start, stop in _owners(reader, root, keys, 0):
-        leaf_keys, columns = leaf_rows(reader, address, wanted, keep)
+        leaf_keys, rows = _leaf_batch(reader, address, wanted, keep)
         hit, at = _match(leaf_keys, keys[start:stop])
         found[start:stop] = hit
-        if hit.all():
-            parts.append((columns, at))
-        elif hit.any():
-            parts.append((columns, at[hit]))
-    if not parts:
-        return found, [pa.nulls(0, shape.types[position]) for position in wanted]
-    if len(parts) == 1:
-        columns, rows = parts[0]
-        return found, [pc.take_at(column, taken_rows(rows)) for column in columns]
-    pieces: list[list[pa.Array]] = [[] for _ in wanted]
-    for columns, rows in parts:
-        _take(columns, rows, pieces)
-    return found, [pa.concat_arrays(column) for column in pieces]
+        _take(rows, at[hit], pieces)
+    return found, _join(pieces, [shape.types[position] for position in wanted])
 
 
-def _take(
-    columns: list[pa.Array], rows: npt.NDArray[np.int64], pieces: list[list[pa.Array]]
-) -> None:
+def _leaf_batch(
+    reader: Reader, address: Address, positions: tuple[int, ...], keep: bool = True
+) -> tuple[KeyArray, pa.RecordBatch]:
+    """As `leaf_rows`: keys and the columns asked for."""
+    node = reader.read(address, keep)
+    if isinstance(node, Leaf):
+        return node.keys, node.batch(positions)
+    keys, columns = leaf_rows(reader, address, positions, keep, node)
+    return keys, as_batch(columns)
+
+
+def _take(batch: pa.RecordBatch, rows: npt.NDArray[np.int64], pieces: list[pa.RecordBatch]) -> None:
     """Add rows of a leaf: a few are quicker to point at than to copy."""
     if len(rows) <= _FEW:
-        places = rows.tolist()
-        for column, piece in zip(columns, pieces, strict=True):
-            piece += [column.slice(place, 1) for place in places]
-        return
-    indices = taken_rows(rows)
-    for column, piece in zip(columns, pieces, strict=True):
-        piece.append(pc.take_at(column, indices))
+        pieces += [batch.slice(place, 1) for place in rows.tolist()]
+    else:
+        pieces.append(pc.take_at(batch, taken_rows(rows)))
+
+
+def _join(pieces: list[pa.RecordBatch], types: Sequence[pa.DataType]) -> list[pa.Array]:
+    """The columns of rows that were taken from leaves."""
+    if not types:
+        return []
+    if not pieces:
+        return [pa.nulls(0, each) for each in types]
+    columns: list[pa.Array] = pa.concat_batches(pieces).columns
+    return columns
 
 
 def contains(reader: Reader, root: Address, keys: KeyArray) -> npt.NDArray[np.bool_]:
@@ -103,10 +107,10 @@ def seek_spans(
             if stop - start > most:
                 return None
             return [column.slice(start, stop - start) for column in leaf.columns(positions)]
-    parts: list[tuple[list[pa.Array], npt.NDArray[np.int64]]] = []
-    left = most
+    pieces: list[pa.RecordBatch] = []
+    left, places = most, tuple(positions)
     for address, wanted in _span_leaves(reader, root, spans):
-        keys, columns = leaf_rows(reader, address, positions)
+        keys, rows = _leaf_batch(reader, address, places)
         starts, stops = places_of_spans(keys, wanted)
         counts = stops - starts
         total = int(counts.sum())
@@ -115,16 +119,8 @@ def seek_spans(
             return None
         if total:
             firsts = np.repeat(stops - np.cumsum(counts), counts)
-            parts.append((columns, firsts + np.arange(total)))
-    if not parts:
-        return [pa.nulls(0, reader.shape.types[position]) for position in positions]
-    if len(parts) == 1:
-        columns, rows = parts[0]
-        return [pc.take_at(column, taken_rows(rows)) for column in columns]
-    pieces: list[list[pa.Array]] = [[] for _ in positions]
-    for columns, rows in parts:
-        _take(columns, rows, pieces)
-    return [pa.concat_arrays(column) for column in pieces]
+            _take(rows, firsts + np.arange(total), pieces)
+    return _join(pieces, [reader.shape.types[position] for position in positions])
 
 
 def _seek_in_leaf(reader: Reader, root: Address, span: Span) -> tuple[Leaf, int, int] | None:
@@ -219,11 +215,13 @@ def _owners(
         return [(address, offset, offset + len(keys))] if len(keys) else []
     owners = search(node.keys, keys)
     inside = int(np.searchsorted(owners, len(node)))
-    touched, starts = np.unique(owners[:inside], return_index=True)
-    stops = np.append(starts[1:], inside)[: len(starts)]
+    if not inside:
+        return []
+    firsts = np.flatnonzero(owners[1:inside] != owners[: inside - 1]) + 1
+    starts = [0, *firsts.tolist()]
     result: list[tuple[Address, int, int]] = []
-    for child, start, stop in zip(touched.tolist(), starts.tolist(), stops.tolist(), strict=True):
-        below = node.addresses[child]
+    for start, stop in zip(starts, [*starts[1:], inside], strict=True):
+        below = node.addresses[int(owners[start])]
         if node.level == 1:
             result.append((below, offset + start, offset + stop))
         else:
