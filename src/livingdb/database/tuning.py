@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from types import EllipsisType
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from livingdb.graph.graph import Graph, now
 from livingdb.graph.storage.observe import MODES
 
 if TYPE_CHECKING:
+    from livingdb.catalog.tuning import TuningRow
     from livingdb.maintenance.tuning.advice import Advice
     from livingdb.maintenance.tuning.budget import Budget
 
@@ -66,32 +68,41 @@ class Tuning(ABC):
         Nothing that anybody reads changes.
         """
         from livingdb.database.status import check_limits
-        from livingdb.maintenance.tuning.advice import Advice
         from livingdb.maintenance.tuning.tune import tune
 
         check_limits(seconds, None)
+        if not isinstance(apply, bool):
+            raise InvalidData(f"apply={apply!r}: True or False")
         self._require_everywhere(Role.MAINTAINER, "tune the database")
         graph = self._graph
         if apply:
             graph.check_writable()
         with self._noting("tune and apply" if apply else "tune"):
             rows = tune(graph, apply, seconds, now()).rows
-        return [Advice(graph, row) for row in rows]
+        return self._advice_of(rows)
 
     def advices(self) -> list[Advice]:
         """All advice that is on record, and what became of it; the oldest first."""
-        from livingdb.maintenance.tuning.advice import Advice
-
         self._require_everywhere(Role.MAINTAINER, "tune the database")
-        return [Advice(self._graph, row) for row in self._graph.catalog.tuning.all()]
+        return self._advice_of(self._graph.catalog.tuning.all())
 
     def advice(self, number: int) -> Advice:
         """An advice by its number, as `livingdb.tuning` shows it; `NotFound` if there is none."""
-        from livingdb.maintenance.tuning.advice import Advice
         from livingdb.maintenance.tuning.records import require_record
 
         self._require_everywhere(Role.MAINTAINER, "tune the database")
-        return Advice(self._graph, require_record(self._graph, number))
+        return self._advice_of([require_record(self._graph, number)])[0]
+
+    def _advice_of(self, rows: Sequence[TuningRow]) -> list[Advice]:
+        from livingdb.maintenance.tuning.advice import Advice
+
+        return [Advice(self._graph, row, self._permit_advice) for row in rows]
+
+    @contextmanager
+    def _permit_advice(self, action: str, number: int) -> Iterator[None]:
+        self._require_everywhere(Role.MAINTAINER, action)
+        with self._noting(action, number):
+            yield
 
     def budget(self, bytes: int | EllipsisType | None = ...) -> Budget:
         """How many bytes the database may take, and takes; with `bytes`, set that first.

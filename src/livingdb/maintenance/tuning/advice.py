@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 
 from livingdb.catalog.tuning import TuningRow
@@ -16,9 +18,12 @@ from livingdb.maintenance.tuning.records import (
 )
 from livingdb.maintenance.tuning.review import baseline
 
-__all__ = ["Advice"]
+__all__ = ["Advice", "Permit"]
 
 _FINISH_SECONDS = 60.0
+
+Permit = Callable[[str, int], AbstractContextManager[None]]
+"""Asks whether who acts may do something with the advice of a number, and notes it once done."""
 
 
 class Advice:
@@ -33,9 +38,10 @@ class Advice:
     state       "advised", "applied", "undone", or "dropped" if it did not pay
     """
 
-    def __init__(self, graph: Graph, row: TuningRow):
+    def __init__(self, graph: Graph, row: TuningRow, permit: Permit = lambda *_: nullcontext()):
         self._graph = graph
         self._row = row
+        self._permit = permit
 
     @property
     def number(self) -> int:
@@ -97,15 +103,17 @@ class Advice:
 
     def apply(self) -> Advice:
         """Do it now; it can be undone at any time.  `RuleViolation` if it is not to be had."""
-        row = require_record(self._graph, self.number)
-        counts = self._graph.observer.known(now()).get(row.subject, {})
-        self._row = apply_record(self._graph, row, now(), baseline(counts), _FINISH_SECONDS)
+        with self._permit("apply advice", self.number):
+            row = require_record(self._graph, self.number)
+            counts = self._graph.observer.known(now()).get(row.subject, {})
+            self._row = apply_record(self._graph, row, now(), baseline(counts), _FINISH_SECONDS)
         return self
 
     def undo(self) -> Advice:
         """Let everything be as it was before it was applied; readers see nothing of it."""
-        row = require_record(self._graph, self.number)
-        self._row = undo_record(self._graph, row, now(), "by hand", _FINISH_SECONDS)
+        with self._permit("undo advice", self.number):
+            row = require_record(self._graph, self.number)
+            self._row = undo_record(self._graph, row, now(), "by hand", _FINISH_SECONDS)
         return self
 
     @property

@@ -27,6 +27,8 @@ __all__ = [
     "undo_record",
 ]
 
+_NUMBERS = 1 << 63
+
 
 def new_record(candidate: Candidate, measured: Gain | None, is_kept: bool, now: int) -> TuningRow:
     """What is written down of a candidate that was tried; one that does not pay is dropped."""
@@ -67,10 +69,11 @@ def action_of(row: TuningRow) -> Action:
 
 def require_record(graph: Graph, number: int) -> TuningRow:
     """The record of a number; `NotFound` if there is none."""
-    found = graph.catalog.tuning.find(number)
+    is_number = isinstance(number, int) and not isinstance(number, bool)
+    found = graph.catalog.tuning.find(number) if is_number and 0 < number < _NUMBERS else None
     if found is None:
         raise NotFound(
-            f"there is no advice {number}: advice that nobody took is forgotten by the next "
+            f"there is no advice {number!r}: advice that nobody took is forgotten by the next "
             "db.tune(), and SELECT * FROM livingdb.tuning shows what there is"
         )
     return found

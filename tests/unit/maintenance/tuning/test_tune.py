@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.maintenance.tuning.lab import ROWS, column_ids, made, observe, table_id
 
 import livingdb
-from livingdb import Database, InvalidData, Layout, LivingDBError, NotFound, RuleViolation
+from livingdb import (
+    Database,
+    Forbidden,
+    InvalidData,
+    Layout,
+    LivingDBError,
+    NotFound,
+    RuleViolation,
+)
 from livingdb.catalog.tuning import TuningRow
 from livingdb.commit.runner import refresh_shares
 from livingdb.evolution import AddColumn, RetypeColumn
@@ -193,6 +202,39 @@ def test_off_and_readers(db: Database, tmp_path: Path) -> None:
     assert db.tune(apply=True) == []
     with pytest.raises(InvalidData, match="seconds=0"):
         db.tune(seconds=0)
+
+
+@pytest.mark.parametrize("number", [0, -1, 1 << 70, 1.0, True, "1", None])
+def test_advice_has_a_number(db: Database, number: Any) -> None:
+    observe(db, SCANS)
+    assert db.tune()[0].number == 1
+    with pytest.raises(NotFound, match="there is no advice"):
+        db.advice(number)
+
+
+@pytest.mark.parametrize("apply", ["no", 1, None])
+def test_to_apply_is_true_or_false(db: Database, apply: Any) -> None:
+    observe(db, SCANS)
+    with pytest.raises(InvalidData, match="True or False"):
+        db.tune(apply=apply)
+    assert states(db) == []
+
+
+def test_advice_is_done_by_who_may_and_written_down(db: Database) -> None:
+    """Also if somebody who may no more has held it since."""
+    observe(db, SCANS)
+    db.people.add("may", "maintainer", "*")
+    db.people.add("not", "writer", "*")
+    with db.acting_as("may"):
+        (advice,) = db.tune()
+        advice.apply()
+    with db.acting_as("not"), pytest.raises(Forbidden, match="undo advice"):
+        advice.undo()
+    assert states(db) == [(LARGE, "applied")]
+    with db.acting_as("may"):
+        db.advice(advice.number).undo()
+    trail = [(row["person"], row["action"]) for row in db.people.audit().to_pylist()]
+    assert {("may", "apply advice"), ("may", "undo advice")} <= set(trail)
 
 
 def test_the_runner_tunes_what_tunes_itself(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
