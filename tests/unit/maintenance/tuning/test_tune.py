@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,11 @@ from livingdb import (
 from livingdb.catalog.tuning import TuningRow
 from livingdb.commit.runner import refresh_shares
 from livingdb.evolution import AddColumn, RetypeColumn
-from livingdb.graph.graph import now
+from livingdb.graph.graph import Graph, now
+from livingdb.maintenance.tuning import tune as tune_module
 from livingdb.maintenance.tuning.actions.refresh_time import RefreshTime
 from livingdb.maintenance.tuning.actions.relayout import Relayout
+from livingdb.maintenance.tuning.actions.store import storing_choices
 from livingdb.maintenance.tuning.advisors.candidate import Candidate
 from livingdb.maintenance.tuning.advisors.eviction import _Trees
 from livingdb.maintenance.tuning.evidence import Evidence
@@ -276,6 +278,32 @@ def test_what_is_computed_is_stored_and_stays_so(db: Database) -> None:
     assert not is_stored()
     assert db.at("v~1").table("v").to_arrow().equals(before)
     assert db.check(deep=True).problems == []
+
+
+def test_what_two_tune_at_once_is_done_once(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one is done between what one proposes and does."""
+    main = db.branch("main")
+    main.derive("v", sql="SELECT state, count(*) AS n FROM t GROUP BY state", key="state",
+                materialize="none", when="deferred", engine="embedded")  # fmt: skip
+    observe(db, {"evaluate": {"times": 100.0, "microseconds": 5e7}}, table_id(db, "v", "v"))
+
+    def save_after_another(graph: Graph, rows: Sequence[TuningRow]) -> list[TuningRow]:
+        monkeypatch.setattr(tune_module, "save_records", save_records)
+        with livingdb.open(tmp_path / "db", engine="embedded") as other:
+            assert [advice.state for advice in other.tune(apply=True)] == ["applied"]
+        return save_records(graph, rows)
+
+    monkeypatch.setattr(tune_module, "save_records", save_after_another)
+    db.tune(apply=True)
+    applied = [one for one in db.advices() if one.state == "applied"]
+    assert [one.action for one in applied] == ["store v whole"]
+    (advised,) = (one for one in db.advices() if one.state == "advised")
+    with pytest.raises(RuleViolation, match="somebody else has done that since"):
+        advised.apply()
+    applied[0].undo()
+    assert storing_choices(db._graph) == {}
 
 
 def test_a_budget_evicts_what_can_be_made_again(db: Database) -> None:

@@ -33,6 +33,7 @@ class RefreshTime(PlainAction):
 
     def apply(self, graph: Graph, connection: Connection) -> None:
         """Nothing more is to be written down: the record is what the runner goes by."""
+        self.require_alone(graph, connection)
 
     def finish(self, graph: Graph, seconds: float) -> None:
         """Nothing follows."""

@@ -41,6 +41,7 @@ class Store(PlainAction):
 
     def apply(self, graph: Graph, connection: Connection) -> None:
         """Nothing more is to be written down: the record is what the runner goes by."""
+        self.require_alone(graph, connection)
 
     def finish(self, graph: Graph, seconds: float) -> None:
         """See `Action.finish`."""
