@@ -8,6 +8,7 @@ import pytest
 from tests.cli.telling import tell
 from tests.unit.maintenance.tuning.lab import ROWS, made, observe
 
+import livingdb
 from livingdb.maintenance.tuning.actions.relayout import Relayout
 from livingdb.maintenance.tuning.gain import Gain
 
@@ -44,3 +45,29 @@ def test_a_budget_has_units(tmp_path: Path, text: str, found: object) -> None:
     assert told.code == (0 if found is not None else 5)
     if told.code == 0:
         assert told.json["bytes"] == (found or None)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--undo", "1", "--apply"),
+        ("--undo", "1", "--seconds", "5"),
+        ("--mode", "auto", "--apply"),
+        ("--budget", "5GB", "--undo", "1"),
+    ],
+)
+def test_options_that_would_be_left_out_are_refused(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    path = tmp_path / "db"
+    made(path).close()
+    told = tell("tune", *options, db=path)
+    assert (told.code, "does not go with" in told.err) == (2, True)
+    with livingdb.open(path) as db:
+        assert (db.tuning, db.budget().bytes) == ("observe", None)
+
+
+def test_a_number_that_no_advice_has(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    made(path).close()
+    assert tell("tune", "--undo", str(1 << 70), db=path).code == 3

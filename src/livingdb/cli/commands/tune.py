@@ -23,6 +23,8 @@ _TOLD = (
     "price_seconds", "price_bytes",
 )  # fmt: skip
 
+_SECONDS = 10.0
+
 
 class Mode(StrEnum):
     """Whether a database observes how it is used, and does something about it."""
@@ -38,7 +40,9 @@ def tune(
     undo: Annotated[
         int | None, typer.Option("--undo", metavar="NUMBER", help="Undo what was applied.")
     ] = None,
-    seconds: Annotated[float, typer.Option("--seconds", help="How long to try.")] = 10.0,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", help="How long to try; 10 if it is not said.")
+    ] = None,
     mode: Annotated[
         Mode | None, typer.Option("--mode", help="Only observe, let the runner apply, or neither.")
     ] = None,
@@ -61,6 +65,7 @@ def tune(
       livingdb tune --mode auto
       livingdb tune --budget 50GB
     """
+    _check_options(apply, undo, seconds, mode is not None or budget is not None)
     settings = Settings.of(context)
     output = settings.output()
     with settings.open(trust) as db:
@@ -75,7 +80,18 @@ def tune(
         elif undo is not None:
             _write(output, [db.advice(undo).undo()])
         else:
-            _write(output, db.tune(apply, seconds))
+            _write(output, db.tune(apply, _SECONDS if seconds is None else seconds))
+
+
+def _check_options(apply: bool, undo: int | None, seconds: float | None, is_set: bool) -> None:
+    """Refuse what would be left out: who sets something or undoes an advice asks for none."""
+    other = "--mode and --budget" if is_set else "--undo"
+    if is_set or undo is not None:
+        given = {"--apply": apply, "--seconds": seconds is not None}
+        given["--undo"] = is_set and undo is not None
+        for option, is_given in given.items():
+            if is_given:
+                raise typer.BadParameter(f"does not go with {other}", param_hint=option)
 
 
 def _bytes(text: str) -> int | None:
