@@ -7,15 +7,22 @@ their identities: it follows them when they are renamed, and is not there where 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+from sqlalchemy import Connection
 
+from livingdb.catalog.tuning import UNDONE
 from livingdb.errors import AlreadyExists, InvalidData, NotFound, Unsupported
-from livingdb.graph.graph import Graph, tables_of
+from livingdb.graph.graph import Graph, now, tables_of
 from livingdb.graph.names import check_index, is_hidden
-from livingdb.maintenance.layouts import change_settings, visible_version
+from livingdb.maintenance.layouts import (
+    change_settings,
+    put_settings,
+    table_settings,
+    visible_version,
+)
 from livingdb.tables.index import Version
 from livingdb.tables.layout import TableIndex, TableSettings
 from livingdb.tables.schema import TableSchema
@@ -65,7 +72,10 @@ def create_index(
 
 
 def drop_index(graph: Graph, branch: str, name: str, table: str | None = None) -> None:
-    """Have an index no more; `NotFound` if a branch has none of that name."""
+    """Have an index no more; `NotFound` if a branch has none of that name.
+
+    If tuning made it, that is undone by hand.
+    """
     graph.check_writable()
     graph.observe_now()
     found = [(each, on) for each, on in _names_on(graph, branch, table) if _is_same(each, name)]
@@ -78,12 +88,23 @@ def drop_index(graph: Graph, branch: str, name: str, table: str | None = None) -
     definition = graph.versions.definition(visible_version(graph, branch, found[0][1]))
     assert definition.id is not None
 
-    def without_index(known: TableSettings) -> TableSettings:
-        schema = definition.schema
-        rest = [i for i in known.indexes if not _is_same(i.name, name) or i.fit(schema) is None]
-        return replace(known, indexes=tuple(rest))
+    with graph.catalog.write() as connection:
+        known, schema = table_settings(graph, connection, definition.id), definition.schema
+        gone = [i for i in known.indexes if _is_same(i.name, name) and i.fit(schema) is not None]
+        rest = tuple(index for index in known.indexes if index not in gone)
+        put_settings(graph, connection, definition.id, replace(known, indexes=rest))
+        _end_advice(graph, connection, definition.id, {index.name for index in gone})
+    graph.observe_now()
 
-    change_settings(graph, definition.id, without_index)
+
+def _end_advice(graph: Graph, connection: Connection, table: str, names: Collection[str]) -> None:
+    """Tuning did not make these indexes any longer, and does not make them again soon."""
+    tuning = graph.catalog.tuning
+    for row in tuning.applied(connection):
+        made = row.details["action"].get("index") if row.action == "index" else None
+        if row.subject == table and made in names:
+            why = {"undone": now(), "why": "dropped by hand"}
+            tuning.change(connection, row, UNDONE, {**row.details, **why})
 
 
 def indexes_of(graph: Graph, version: Version) -> dict[str, tuple[str, ...]]:

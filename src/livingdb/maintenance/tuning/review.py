@@ -7,7 +7,7 @@ took before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from livingdb.catalog.observations import HALF_LIFE_MICROSECONDS, Counts
 from livingdb.catalog.tuning import TuningRow
 from livingdb.errors import RuleViolation
 from livingdb.graph.graph import Graph
+from livingdb.maintenance.tuning.actions.make_index import MakeIndex
 from livingdb.maintenance.tuning.gain import Gain
 from livingdb.maintenance.tuning.records import undo_record
 
@@ -28,6 +29,8 @@ _COVERED = 0.5
 """Of what the work took before, the kinds that were seen since have to make up so much."""
 _LATEST = 30 * 86_400_000_000
 _KEPT = ("read", "rows", "microseconds", "fold", "evaluate")
+_LOOKED_FOR = ("filter", "keys")
+"""How rows are read that are looked for by a column: without an index on it, and with one."""
 
 
 def baseline(counts: Counts) -> dict[str, Any]:
@@ -46,7 +49,7 @@ def review(
             continue
         age = now - int(row.details["applied"])
         before, after = _apart(row.details.get("baseline", {}), known.get(row.subject, {}), age)
-        gain = _compare(before, after)
+        gain = _compare(before, after, _LOOKED_FOR if row.action == MakeIndex.kind else ())
         if gain is None:
             if age > _LATEST:
                 _judge(graph, row, {"verdict": "nothing was done with it since"})
@@ -90,13 +93,21 @@ class _Kind:
     seconds: float
 
 
-def _kinds(counts: Counts) -> dict[str, _Kind]:
-    """What each kind of work took; of scans by the rows that were read."""
+def _kinds(counts: Counts, alike: Collection[str]) -> dict[str, _Kind]:
+    """What each kind of work took; of scans by the rows that were read.
+
+    Kinds that are alike are one, and go by how often they were met.
+    """
     found = {}
-    for kind, much in counts.get("microseconds", {}).items():
+    spent = dict(counts.get("microseconds", {}))
+    together = {kind: spent.pop(kind) for kind in alike if kind in spent}
+    for kind, much in spent.items():
         times = counts.get("read", {}).get(kind, 0.0)
         rows = counts.get("rows", {}).get(kind, 0.0)
         found[kind] = _Kind(times, rows if kind in ("whole", "filter") else times, much / 1e6)
+    if together:
+        times = sum(counts.get("read", {}).get(kind, 0.0) for kind in together)
+        found["look"] = _Kind(times, times, sum(together.values()) / 1e6)
     for kind in ("fold", "evaluate"):
         told = counts.get(kind, {})
         times = told.get("times", 0.0)
@@ -104,9 +115,9 @@ def _kinds(counts: Counts) -> dict[str, _Kind]:
     return {kind: each for kind, each in found.items() if each.units > 0 and each.seconds > 0}
 
 
-def _compare(before: Counts, after: Counts) -> Gain | None:
+def _compare(before: Counts, after: Counts, alike: Collection[str]) -> Gain | None:
     """What the work of before took then, and would take by what it takes since."""
-    old, new = _kinds(before), _kinds(after)
+    old, new = _kinds(before, alike), _kinds(after, alike)
     seen = {
         kind for kind in old if kind in new and new[kind].times >= _FEWEST.get(kind, _FEWEST_SCANS)
     }

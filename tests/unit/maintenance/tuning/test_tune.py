@@ -385,16 +385,20 @@ def test_what_a_newer_version_wrote_down_is_told_and_not_touched(db: Database) -
         db.advice(number).undo()
 
 
-def test_an_index_where_few_rows_are_looked_for(db: Database) -> None:
-    looked_for: dict[str, Mapping[str, float]] = {
+def looked_for(db: Database, column: str) -> dict[str, Mapping[str, float]]:
+    """What an index is for."""
+    return {
         "read": {"filter": 100.0},
         "rows": {"filter": 100.0 * ROWS},
         "microseconds": {"filter": 5e6},
-        "filtered": {column_ids(db, "price"): 100.0},
+        "filtered": {column_ids(db, column): 100.0},
     }
+
+
+def test_an_index_where_few_rows_are_looked_for(db: Database) -> None:
     main = db.branch("main")
     wanted = main.table("t").to_arrow(where="price = 17.25").to_pylist()
-    observe(db, looked_for)
+    observe(db, looked_for(db, "price"))
     (advice,) = [one for one in db.tune() if one.kind == "index"]
     assert advice.action == "index t by price"
     assert "reads looked for rows by price" in advice.reason
@@ -411,11 +415,42 @@ def test_an_index_where_few_rows_are_looked_for(db: Database) -> None:
 
 
 def test_no_index_where_many_rows_have_a_value(db: Database) -> None:
-    looked_for: dict[str, Mapping[str, float]] = {
-        "read": {"filter": 100.0},
-        "rows": {"filter": 100.0 * ROWS},
-        "microseconds": {"filter": 5e6},
-        "filtered": {column_ids(db, "state"): 100.0},
-    }
-    observe(db, looked_for)
+    observe(db, looked_for(db, "state"))
     assert [one for one in db.tune() if one.kind == "index"] == []
+
+
+def test_an_index_that_somebody_made_meanwhile_is_not_made_again(db: Database) -> None:
+    observe(db, looked_for(db, "price"))
+    (advice,) = [one for one in db.tune() if one.kind == "index"]
+    db.branch("main").create_index("t", "price", name="mine")
+    with pytest.raises(RuleViolation, match="was made since"):
+        advice.apply()
+    assert db.branch("main").table("t").indexes() == {"mine": ("price",)}
+
+
+def test_an_index_that_is_dropped_by_hand_stays_dropped(db: Database) -> None:
+    observe(db, looked_for(db, "price"))
+    (advice,) = [one for one in db.tune() if one.kind == "index"]
+    advice.apply()
+    db.branch("main").sql("DROP INDEX tuned_t_price")
+    told = db.advice(advice.number)
+    assert (told.state, told.outcome) == ("undone", "dropped by hand")
+    run(db, now() + 2 * DAY)
+    assert db.branch("main").table("t").indexes() == {}
+
+
+@pytest.mark.parametrize("seconds", [0.5, 10.0])
+def test_later_work_judges_an_index(db: Database, seconds: float) -> None:
+    """Who read all rows that filters leave looks rows up by keys then."""
+    observe(db, looked_for(db, "price"))
+    moment = now()
+    (advice,) = [one for one in db.tune() if one.kind == "index"]
+    advice.apply()
+    assert run(db, moment, apply=False).undone == ()
+    observe(db, {"read": {"keys": 100.0}, "rows": {"keys": 100.0},
+                 "microseconds": {"keys": 1e6 * seconds}})  # fmt: skip
+    undone = [row.number for row in run(db, moment, apply=False).undone]
+    told = db.advice(advice.number)
+    assert f"what took 5 s takes {seconds:.3g} s" in told.outcome
+    assert undone == ([advice.number] if seconds > 5 else [])
+    assert bool(db.branch("main").table("t").indexes()) is (seconds < 5)

@@ -52,7 +52,9 @@ class MakeIndex:
         """See `Action.apply`."""
         known = table_settings(graph, connection, self.subject)
         mine = TableIndex(self.index, self.columns)
-        if (mine in known.indexes) is self.is_made:
+        columns = [index.columns for index in known.indexes]
+        is_there = self.columns in columns if self.is_made else mine in known.indexes
+        if is_there is self.is_made:
             raise RuleViolation(
                 f"the index on {self.words} was {'made' if self.is_made else 'dropped'} since"
             )
