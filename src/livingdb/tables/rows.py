@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from livingdb.trees.keys import KeyArray, member, search
 from livingdb.trees.scan import ALL, Span, ZoneFilter
 
 if TYPE_CHECKING:
-    from livingdb.tables.table_index import RowIndexes
+    from livingdb.tables.table_index import TreeIndex
     from livingdb.tables.virtual_forest import VirtualForest
     from livingdb.trees.builder import Sink
 
@@ -42,7 +42,9 @@ class RowSet:
     root: Address
     tail: Delta | None = None
     counts: ReadCounts | None = field(default=None, kw_only=True, compare=False, repr=False)
-    indexes: RowIndexes | None = field(default=None, kw_only=True, compare=False, repr=False)
+    indexes: Iterable[TreeIndex] | None = field(
+        default=None, kw_only=True, compare=False, repr=False
+    )
 
     @property
     def is_indexable(self) -> bool:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from livingdb.chunks import arrow_functions as pc
 from livingdb.chunks.address import Address
 from livingdb.chunks.arrow_values import as_mask, taken_rows
+from livingdb.chunks.memory import MemoryStore
 from livingdb.errors import InvalidData
 from livingdb.tables.index import Version
 from livingdb.tables.layout import Layout, TableIndex
@@ -28,6 +29,7 @@ from livingdb.tables.secondary_tree import TABLE_INDEX, SecondaryTrees
 from livingdb.trees.delta import Delta
 from livingdb.trees.forest import Forest
 from livingdb.trees.keys import KeyArray, KeyCodec
+from livingdb.trees.nodes import Cache
 from livingdb.trees.scan import Span
 
 if TYPE_CHECKING:
@@ -188,6 +190,20 @@ class TableIndexes(SecondaryTrees):
             return []
         return [group for group in self.groups(anchor) if self.is_wrong(anchor, group)]
 
+    def build_apart(
+        self,
+        schema: TableSchema,
+        group: Sequence[str],
+        rows: Sequence[pa.Array],
+        store: MemoryStore,
+    ) -> TreeIndex:
+        """An index in memory of some rows, given as the columns of the group and of the key."""
+        described = self._describe(schema, group)
+        forest = Forest(store, described.layout.grouping(described.schema), Cache())
+        entries, _ = self._in_order(described, rows, len(group))
+        root = forest.build([entries], lambda chunk: store.put([chunk]))
+        return TreeIndex(_form_of(schema, group, described, forest), root)
+
     # --- what one looks like -----------------------------------------------------------------
 
     def _describe(self, schema: TableSchema, group: Sequence[str]) -> Definition:
@@ -219,17 +235,25 @@ class TableIndexes(SecondaryTrees):
         schema = self._versions.placements.definition_at(definition).schema
         trees: SecondaryTrees = self._versions.uniques if is_unique else self
         described = trees._describe(schema, group)
-        columns = _stored_columns(schema, group)
-        if is_unique:  # which has whole values
-            columns = tuple(replace(schema.column(name), nullable=False) for name in group)
-        return _Form(
-            columns,
-            described.schema.key_codec,
-            self._versions.placements.forest_of(described),
-            tuple(range(len(group), len(group) + len(schema.key))),
-            schema.key_codec,
-            is_whole=is_unique,
-        )
+        form = _form_of(schema, group, described, self._versions.placements.forest_of(described))
+        if not is_unique:
+            return form
+        columns = tuple(replace(schema.column(name), nullable=False) for name in group)
+        return replace(form, columns=columns, is_whole=True)
+
+
+def _form_of(
+    schema: TableSchema, group: Sequence[str], described: Definition, forest: Forest
+) -> _Form:
+    """What indexes have in common that are under some columns, and lie in a forest."""
+    return _Form(
+        _stored_columns(schema, group),
+        described.schema.key_codec,
+        forest,
+        tuple(range(len(group), len(group) + len(schema.key))),
+        schema.key_codec,
+        is_whole=False,
+    )
 
 
 def _stored_columns(schema: TableSchema, group: Sequence[str]) -> tuple[Column, ...]:

@@ -162,6 +162,13 @@ class Arrangement:
             spent += self.touched(rows) * each
         return folds * spent
 
+    def index_fold_seconds(self, column: str) -> float:
+        """What folds take more if they edit an index, too: by how wide it is beside the rows."""
+        widths = self.table.widths
+        whole, held = sum(widths.values()), {column, *self.table.key_ids}
+        width = sum(widths.get(each, 0.0) for each in held)
+        return self.seconds.get("fold", 0.0) * (width / whole if whole else 0.0)
+
     @property
     def build_seconds(self) -> float:
         """What a tree of the whole table takes to be made of another one."""

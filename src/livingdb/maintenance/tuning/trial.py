@@ -34,7 +34,15 @@ from livingdb.trees.forest import Forest
 from livingdb.trees.nodes import Cache
 from livingdb.trees.scan import ALL, Span
 
-__all__ = ["Copy", "Sample", "SampledRows", "Workplace", "measure_work", "try_layout"]
+__all__ = [
+    "Copy",
+    "Sample",
+    "SampledRows",
+    "Workplace",
+    "measure_in_turns",
+    "measure_work",
+    "try_layout",
+]
 
 _SAMPLED_ROWS = 65_536
 _MOST_GETS = 1_000
@@ -84,7 +92,7 @@ def measure_work(
         left = end - clock.perf_counter()
         if left <= 0:
             raise OutOfTime
-        found = _measure([place.work(kind) for place in places], left / (len(kinds) - done))
+        found = measure_in_turns([place.work(kind) for place in places], left / (len(kinds) - done))
         name = kind.kind if isinstance(kind, Scans) else kind
         for costs, least in zip(spent, found, strict=True):
             costs[name] = costs.get(name, 0.0) + least
@@ -100,7 +108,7 @@ def _longer(one: Mapping[str, float], other: Mapping[str, float]) -> float:
     return sum(max(0.0, spent - one[kind]) for kind, spent in other.items())
 
 
-def _measure(works: list[Callable[[], float]], seconds: float) -> list[float]:
+def measure_in_turns(works: list[Callable[[], float]], seconds: float) -> list[float]:
     """The least that each of them costs, done in turns until the time is over."""
     end = clock.perf_counter() + seconds
     found = [math.inf] * len(works)
@@ -211,7 +219,7 @@ class Copy:
     def _keep(self, chunk: StoredChunk) -> None:
         self.store.put([chunk])
 
-    def _spent(self, work: Callable[[], object]) -> float:
+    def spent(self, work: Callable[[], object]) -> float:
         """What something took: the processor's time, and the store's by the model."""
         chunks, size = self.store.fetched, self.store.fetched_bytes
         began = clock.process_time()
@@ -233,7 +241,7 @@ class Copy:
         work = self.sample.table.work
         wanted = min(_MOST_GETS, work.gets_a_session * self.sample.share)
         places = self.sample.places(wanted)
-        schema, tail = self.sample.table.schema, self._tail()
+        schema, tail = self.sample.table.schema, self.tail()
         sessions = work.gets / work.gets_a_session
 
         def session() -> float:
@@ -243,7 +251,7 @@ class Copy:
                 for place in places:
                     rows.row(self.keys[place])
 
-            first, again = self._spent(read), self._spent(read)
+            first, again = self.spent(read), self.spent(read)
             again = min(first, again)
             scale = self.arranged.touched(work.gets_a_session, work.hot_share) / max(
                 1.0, len(np.unique(places // self.arranged.leaf_rows))
@@ -258,7 +266,7 @@ class Copy:
         columns = table.schema.stored_columns
         wanted = frozenset(c.id for c in columns) if scans.columns is None else scans.columns
         positions = [at for at, column in enumerate(columns) if column.id in wanted] or [0]
-        changes = self._tail()
+        changes = self.tail()
         rows, scale = scans.rows, 1.0
         if scans.kind == "whole" or rows > sample.count:
             rows, scale = sample.count, max(1.0, scans.rows / max(1, sample.count))
@@ -275,9 +283,9 @@ class Copy:
                     pass
 
         scale /= 1 if scans.kind == "keys" else len(spans)
-        return lambda: scans.times * scale * self._spent(read)
+        return lambda: scans.times * scale * self.spent(read)
 
-    def _tail(self) -> Delta | None:
+    def tail(self) -> Delta | None:
         """Changes that lie over the tree, as many as readers meet."""
         tail = self.arranged.tail_rows * self.sample.share
         return self.sample.delta(self.forest, self.sample.changed(tail)) if tail >= 1 else None
@@ -292,7 +300,7 @@ class Copy:
         """Who writes rows asks which of them are there."""
         work = self.sample.table.work
         keys = self.keys[self.sample.changed(work.rows_a_commit * self.sample.share)]
-        return lambda: work.commits * self._spent(lambda: self.forest.contains(self.root, keys))
+        return lambda: work.commits * self.spent(lambda: self.forest.contains(self.root, keys))
 
     def _folds(self) -> Callable[[], float]:
         """Half of the whole rows that are written are new, and half take the place of others."""
@@ -309,4 +317,4 @@ class Copy:
         return lambda: folds * scale * self._fold(base, changes)
 
     def _fold(self, base: Address, changes: Delta) -> float:
-        return self._spent(lambda: self.forest.edit(base, changes, lambda chunk: None))
+        return self.spent(lambda: self.forest.edit(base, changes, lambda chunk: None))

@@ -97,6 +97,10 @@ class TableWork:
                 found.append(Scans(kind, times - known, None, rows))
         return tuple(found)
 
+    def filtered_by(self, column: str) -> float:
+        """How many reads of filtered rows had a filter that says something of a column."""
+        return min(self._of("filtered", column), self._of("read", "filter"))
+
     def _columns_of(self, kind: str) -> dict[frozenset[str], float]:
         found = {}
         for text, times in self.counts.get("read columns", {}).items():

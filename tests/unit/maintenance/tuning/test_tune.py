@@ -24,6 +24,7 @@ from livingdb.commit.runner import refresh_shares
 from livingdb.evolution import AddColumn, RetypeColumn
 from livingdb.graph.graph import Graph, now
 from livingdb.maintenance.tuning import tune as tune_module
+from livingdb.maintenance.tuning.actions.make_index import MakeIndex
 from livingdb.maintenance.tuning.actions.refresh_time import RefreshTime
 from livingdb.maintenance.tuning.actions.relayout import Relayout
 from livingdb.maintenance.tuning.actions.store import storing_choices
@@ -49,7 +50,8 @@ SCANS: Mapping[str, Mapping[str, float]] = {
 @pytest.fixture
 def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """A trial finds what is set here, and no clock decides anything."""
-    monkeypatch.setattr(Relayout, "measure", lambda self, evidence, seconds: Gain(1.0, 0.5))
+    for action in (Relayout, MakeIndex):
+        monkeypatch.setattr(action, "measure", lambda self, evidence, seconds: Gain(1.0, 0.5))
     with made(tmp_path / "db") as db:
         yield db
 
@@ -402,7 +404,7 @@ def test_an_index_where_few_rows_are_looked_for(db: Database) -> None:
     (advice,) = [one for one in db.tune() if one.kind == "index"]
     assert advice.action == "index t by price"
     assert "reads looked for rows by price" in advice.reason
-    assert (advice.measured, advice.noticed_by[:10]) == (None, "who writes")
+    assert (advice.measured, advice.noticed_by[:10]) == (Gain(1.0, 0.5), "who writes")
     advice.apply()
     assert main.table("t").indexes() == {"tuned_t_price": ("price",)}
     assert main.table("t").to_arrow(where="price = 17.25").to_pylist() == wanted
@@ -412,6 +414,16 @@ def test_an_index_where_few_rows_are_looked_for(db: Database) -> None:
     advice.undo()
     assert main.table("t").indexes() == {}
     assert main.table("t").to_arrow(where="price = 17.25").to_pylist() == wanted
+
+
+def test_an_index_that_does_not_pay_is_dropped(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MakeIndex, "measure", lambda self, evidence, seconds: Gain(1.0, 0.99))
+    observe(db, looked_for(db, "price"))
+    assert [one for one in db.tune(apply=True) if one.kind == "index"] == []
+    assert ("index t by price", "dropped") in states(db)
+    assert db.branch("main").table("t").indexes() == {}
 
 
 def test_no_index_where_many_rows_have_a_value(db: Database) -> None:

@@ -15,6 +15,7 @@ from livingdb.maintenance.layouts import put_settings, table_settings
 from livingdb.maintenance.tuning.actions.store import head_versions
 from livingdb.maintenance.tuning.evidence import Evidence
 from livingdb.maintenance.tuning.gain import Gain
+from livingdb.maintenance.tuning.try_index import try_index
 from livingdb.tables.layout import TableIndex
 
 __all__ = ["MakeIndex"]
@@ -84,5 +85,10 @@ class MakeIndex:
         return replace(self, is_made=not self.is_made)
 
     def measure(self, evidence: Evidence, seconds: float) -> Gain | None:
-        """It is not tried: what was looked for is not known, since no values are observed."""
-        return None
+        """What reads took that look for rows by its column, and would with it."""
+        table = evidence.table(self.subject)
+        columns = [] if table is None else table.schema.stored_columns
+        column = next((column for column in columns if column.id == self.columns[0]), None)
+        if table is None or column is None:
+            return None
+        return try_index(evidence.model, table, column, seconds)

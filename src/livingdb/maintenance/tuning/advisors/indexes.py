@@ -49,7 +49,7 @@ def _most_filtered(table: ObservedTable) -> Column | None:
 
 def _candidate(evidence: Evidence, table: ObservedTable, column: Column) -> Candidate | None:
     work, model = table.work, evidence.model
-    times = min(work.counts["filtered"][column.id], work.counts["read"].get(_FILTER, 0.0))
+    times = work.filtered_by(column.id)
     taken, spent = work.observed_seconds().get(_FILTER, (0.0, 0.0))
     if times < 1 or not taken:
         return None
@@ -66,7 +66,7 @@ def _candidate(evidence: Evidence, table: ObservedTable, column: Column) -> Cand
         + now.touched(found)
         * model.read_leaf(len(table.widths), now.leaf_rows * sum(table.widths.values()))
     )
-    kept = _upkeep_seconds(now, width)
+    kept = now.index_fold_seconds(column.id)
     before = spent * times / taken
     written = table.rows / now.leaf_rows * (leaf + model.write_leaf(1, now.leaf_rows * width))
     words = f"{table.name} by {column.name}"
@@ -106,9 +106,3 @@ def _rows_found(table: ObservedTable, column: Column) -> float:
     if len(distinct) > seen / 2:  # nearly all are different: so is the rest
         return seen / len(distinct)
     return table.rows / len(distinct)
-
-
-def _upkeep_seconds(now: Arrangement, width: float) -> float:
-    """What folds take more, since they edit the index: by how wide it is beside the rows."""
-    row = sum(now.table.widths.values())
-    return now.seconds.get("fold", 0.0) * (width / row if row else 0.0)
