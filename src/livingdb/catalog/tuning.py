@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, or_, select
 
 from livingdb.catalog import schema
 from livingdb.catalog.sealed_rows import SealedRows
@@ -18,6 +18,8 @@ __all__ = ["ADVISED", "APPLIED", "DROPPED", "UNDONE", "TuningRow", "TuningRows"]
 ADVISED, APPLIED, DROPPED, UNDONE = "advised", "applied", "dropped", "undone"
 """What became of an advice: nothing yet, it is in force, it did not pay, it is in force no more."""
 _MOST = 1_000
+_PASSING = "evict"
+"""What is done once, and sets nothing: its records are history as soon as they are written."""
 
 _tuning = schema.tuning
 _rows = SealedRows(_tuning)
@@ -64,9 +66,10 @@ class TuningRows:
         return None if found is None else _row(found)
 
     def add(self, connection: Connection, rows: Sequence[TuningRow]) -> list[int]:
-        """Write some down; their numbers.  Of those that are in force no more the oldest go."""
+        """Write some down; their numbers.  Of those that set nothing any longer the oldest go."""
         numbers = _rows.insert_numbered(connection, [_values(row) for row in rows])
-        newest = select(_tuning.c.number).where(_tuning.c.state != APPLIED)
+        is_history = or_(_tuning.c.state != APPLIED, _tuning.c.action == _PASSING)
+        newest = select(_tuning.c.number).where(is_history)
         surplus = newest.order_by(_tuning.c.number.desc()).offset(_MOST).limit(_MOST)
         gone = [number for (number,) in connection.execute(surplus)]
         if gone:

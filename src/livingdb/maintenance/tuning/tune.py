@@ -65,8 +65,16 @@ def tune(graph: Graph, apply: bool, seconds: float, now: int) -> Tuned:
     done = {row.number: row for row in applied}
     shown = [done.get(row.number, row) for row in saved if row.state != DROPPED]
     known = {row.number for row in shown} if saved and saved[0].number else set()
-    in_force = [row for row in graph.catalog.tuning.applied() if row.number not in known]
+    in_force = [row for row in _in_force(graph) if row.number not in known]
     return Tuned((*shown, *in_force), tuple(applied), tuple(undone))
+
+
+def _in_force(graph: Graph) -> list[TuningRow]:
+    """What was applied; of evictions the newest one, since they come again and again."""
+    rows = graph.catalog.tuning.applied()
+    evictions = [row.number for row in rows if row.action == Evict.kind]
+    older = set(evictions[:-1])
+    return [row for row in rows if row.number not in older]
 
 
 def _worth(row: TuningRow) -> float:

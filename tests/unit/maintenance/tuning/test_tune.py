@@ -19,6 +19,7 @@ from livingdb import (
     NotFound,
     RuleViolation,
 )
+from livingdb.catalog import tuning as catalog_tuning
 from livingdb.catalog.tuning import TuningRow
 from livingdb.commit.runner import refresh_shares
 from livingdb.evolution import AddColumn, RetypeColumn
@@ -335,6 +336,22 @@ def test_a_budget_evicts_what_can_be_made_again(db: Database) -> None:
     assert main.table("t").to_arrow().equals(rows)
     assert db.budget(bytes=None).bytes is None
     assert db.check(deep=True).problems == []
+
+
+def test_evictions_that_come_again_and_again_are_history(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog_tuning, "_MOST", 2)
+    main = db.branch("main")
+    main.relayout("t", Layout(fold="always"))
+    db.budget(bytes=1)
+    for number in range(4):
+        main.update("t", {"id": [1, 2], "price": [0.5, float(number)]})
+        main.update("t", {"id": [3], "price": [float(number)]})
+        shown = db.tune(apply=True)
+        assert [(one.kind, one.state) for one in shown] == [("evict", "applied")]
+    assert [one.number for one in db.advices()] == [3, 4]
+    assert main.table("t").get(3)["price"] == 3.0  # type: ignore[index]
 
 
 def test_old_trees_go_that_spare_least(db: Database) -> None:
