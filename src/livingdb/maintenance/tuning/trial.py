@@ -41,10 +41,14 @@ __all__ = [
     "Workplace",
     "measure_in_turns",
     "measure_work",
+    "require_time",
+    "sample_rows",
     "try_layout",
 ]
 
-_SAMPLED_ROWS = 65_536
+_SAMPLED_ROWS, _FEWEST_ROWS = 65_536, 8_192
+_COPYING = 1 / 3
+"""What of the time goes to copies."""
 _MOST_GETS = 1_000
 _RANGES = 16
 _MOST_TIMES = 3
@@ -58,10 +62,11 @@ def try_layout(model: CostModel, table: ObservedTable, layout: Layout, seconds: 
 
     `OutOfTime` if the time is not enough to say.
     """
-    rows = SampledRows(table)
-    return measure_work(
-        table, [Copy(model, Sample(rows), each) for each in (table.layout, layout)], seconds
-    )
+    end = clock.perf_counter() + seconds
+    layouts = (table.layout, layout)
+    rows = sample_rows(model, table, layouts, seconds)
+    copies = [Copy(model, Sample(rows), each, end) for each in layouts]
+    return measure_work(table, copies, end - clock.perf_counter())
 
 
 class Workplace(Protocol):
@@ -119,19 +124,40 @@ def measure_in_turns(works: list[Callable[[], float]], seconds: float) -> list[f
     return found
 
 
-class SampledRows:
-    """A stretch of rows of a table, as columns."""
+def sample_rows(
+    model: CostModel, table: ObservedTable, layouts: Sequence[Layout], seconds: float
+) -> SampledRows:
+    """As many rows as there is time to copy in these layouts, by the model.
 
-    def __init__(self, table: ObservedTable):
+    `OutOfTime` if these are too few to tell anything.
+    """
+    trees = 2 if table.work.rows_written else 1  # one to be read, and one to be folded
+    copied = trees * sum(Arrangement(model, table, layout).build_seconds for layout in layouts)
+    most = round(_COPYING * seconds / max(1e-9, copied / max(1, table.rows)))
+    if most < min(_FEWEST_ROWS, table.rows):
+        raise OutOfTime
+    return SampledRows(table, min(most, _SAMPLED_ROWS))
+
+
+def require_time(end: float) -> None:
+    """`OutOfTime` if a time is over."""
+    if clock.perf_counter() > end:
+        raise OutOfTime
+
+
+class SampledRows:
+    """A stretch of so many rows of a table at most, as columns."""
+
+    def __init__(self, table: ObservedTable, most: int):
         self.table = table
         stored = table.schema.stored_columns
         batches: list[pa.RecordBatch] = []
         self.count = 0
         names = [column.name for column in stored]
         for batch in table.graph.versions.rows(table.version).batches(names):
-            batches.append(batch.slice(0, _SAMPLED_ROWS - self.count))
+            batches.append(batch.slice(0, most - self.count))
             self.count += batches[-1].num_rows
-            if self.count >= _SAMPLED_ROWS:
+            if self.count >= most:
                 break
         whole = pa.Table.from_batches(batches, pa.schema([column.field for column in stored]))
         self.columns = [flat(column) for column in whole.columns]
@@ -198,11 +224,12 @@ class _Store(MemoryStore):
 
 @dataclass
 class Copy:
-    """The sample in a layout."""
+    """The sample in a layout; nothing is read of it after the end of a trial."""
 
     model: CostModel
     sample: Sample
     layout: Layout
+    end: float = math.inf
 
     def __post_init__(self) -> None:
         self.store = _Store()
@@ -250,6 +277,7 @@ class Copy:
             def read() -> None:
                 for place in places:
                     rows.row(self.keys[place])
+                    require_time(self.end)
 
             first, again = self.spent(read), self.spent(read)
             again = min(first, again)
@@ -280,7 +308,7 @@ class Copy:
                 return
             for span in spans:
                 for _ in self.forest.scan(self.root, positions, span, (), changes):
-                    pass
+                    require_time(self.end)
 
         scale /= 1 if scans.kind == "keys" else len(spans)
         return lambda: scans.times * scale * self.spent(read)

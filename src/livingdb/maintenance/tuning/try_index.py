@@ -5,6 +5,7 @@ What they looked for is not known, since no values are observed: it is drawn fro
 
 from __future__ import annotations
 
+import time as clock
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,7 +14,13 @@ import pyarrow as pa
 from livingdb.engines.index_lookup import keys_holding
 from livingdb.maintenance.tuning.gain import Gain, OutOfTime
 from livingdb.maintenance.tuning.model import CostModel
-from livingdb.maintenance.tuning.trial import Copy, Sample, SampledRows, measure_in_turns
+from livingdb.maintenance.tuning.trial import (
+    Copy,
+    Sample,
+    measure_in_turns,
+    require_time,
+    sample_rows,
+)
 from livingdb.maintenance.tuning.workload import ObservedTable
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import Column
@@ -29,7 +36,9 @@ def try_index(model: CostModel, table: ObservedTable, column: Column, seconds: f
 
     `OutOfTime` if so many seconds are not enough.
     """
-    copy = Copy(model, Sample(SampledRows(table)), table.layout)
+    end = clock.perf_counter() + seconds
+    rows = sample_rows(model, table, [table.layout], seconds)
+    copy = Copy(model, Sample(rows), table.layout, end)
     share = table.work.filtered_by(column.id) / max(1.0, table.work.counts["read"][_FILTER])
     reads = [
         copy.work(replace(scans, times=scans.times * share))
@@ -41,7 +50,7 @@ def try_index(model: CostModel, table: ObservedTable, column: Column, seconds: f
     def read() -> float:
         return sum(each() for each in reads)
 
-    before, after = measure_in_turns([read, looks], seconds)
+    before, after = measure_in_turns([read, looks], end - clock.perf_counter())
     return Gain(before, after + copy.arranged.index_fold_seconds(column.id))
 
 
@@ -60,6 +69,7 @@ def _looks(copy: Copy, column: Column) -> Callable[[], float]:
     def look() -> int:
         found = 0
         for place in range(len(drawn)):
+            require_time(copy.end)
             keys = keys_holding(rows, {column.name: drawn.slice(place, 1)})
             if keys is None:  # so many that all rows are read
                 found += sum(batch.num_rows for batch in rows.batches())

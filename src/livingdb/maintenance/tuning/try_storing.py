@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from livingdb.chunks.store import StoredChunk
 from livingdb.maintenance.tuning.gain import Gain, OutOfTime
 from livingdb.maintenance.tuning.model import CostModel
-from livingdb.maintenance.tuning.trial import Copy, Sample, SampledRows, Workplace, measure_work
+from livingdb.maintenance.tuning.trial import (
+    Copy,
+    Sample,
+    Workplace,
+    measure_work,
+    require_time,
+    sample_rows,
+)
 from livingdb.maintenance.tuning.workload import ObservedTable, Scans
 from livingdb.tables.rows import RowSet
 from livingdb.trees.forest import Forest
@@ -34,10 +41,12 @@ def try_storing(model: CostModel, table: ObservedTable, seconds: float) -> Gain:
     if not isinstance(rows.forest, Forest):
         if not table.rows:
             raise OutOfTime  # nothing can be measured with no rows
-        sampled = SampledRows(table)
-        copy = Copy(model, Sample(sampled), table.layout)
-        places: list[Workplace] = [_ThroughLens(rows, Sample(sampled)), copy]
-        return measure_work(table, places, seconds, is_written=False, most_paid=_MOST_PAID)
+        end = clock.perf_counter() + seconds
+        sampled = sample_rows(model, table, [table.layout], seconds)
+        copy = Copy(model, Sample(sampled), table.layout, end)
+        places: list[Workplace] = [_ThroughLens(rows, Sample(sampled), end), copy]
+        left = end - clock.perf_counter()
+        return measure_work(table, places, left, is_written=False, most_paid=_MOST_PAID)
     began = clock.process_time()
     graph.versions.derived.compute_root(graph.versions.require(table.version.origin), _let_go)
     each = clock.process_time() - began
@@ -58,6 +67,7 @@ class _ThroughLens:
 
     rows: RowSet
     sample: Sample
+    end: float
 
     def work(self, kind: str | Scans) -> Callable[[], float]:
         """See `Workplace.work`."""
@@ -73,6 +83,7 @@ class _ThroughLens:
             began = clock.process_time()
             for key in wanted:
                 self.rows.get(*key)
+                require_time(self.end)
             return (clock.process_time() - began) / len(wanted) * gets
 
         return read
@@ -87,6 +98,7 @@ class _ThroughLens:
             began, found = clock.process_time(), 0
             for batch in self.rows.batches(names):
                 found += batch.num_rows
+                require_time(self.end)
                 if found >= wanted:
                     break
             spent = clock.process_time() - began
