@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from livingdb.catalog.tuning import APPLIED, DROPPED, UNDONE, TuningRow
 from livingdb.errors import LivingDBError, RuleViolation
 from livingdb.graph.graph import Graph
+from livingdb.maintenance.compact import compact
 from livingdb.maintenance.tuning.actions.evict import Evict
 from livingdb.maintenance.tuning.advisors.candidate import Candidate
 from livingdb.maintenance.tuning.advisors.every_advisor import ADVISORS
+from livingdb.maintenance.tuning.advisors.eviction import advise_eviction
 from livingdb.maintenance.tuning.budget import read_budget
 from livingdb.maintenance.tuning.evidence import Evidence
 from livingdb.maintenance.tuning.gain import Gain, OutOfTime
@@ -46,17 +48,18 @@ class Tuned:
 def tune(graph: Graph, apply: bool, seconds: float, now: int) -> Tuned:
     """Advise, within so many seconds; with `apply`, do the best of what pays, and no more."""
     end = clock.perf_counter() + seconds
+    if apply:
+        graph.check_writable()
     graph.observe_now()
     graph.observer.save(now)
     undone: list[TuningRow] = []
     if not graph.is_read_only:
         undone = review(graph, graph.catalog.tuning.applied(), now, seconds)
-    evidence = Evidence(graph, now)
+    evidence = _compacted(graph, now) if apply else Evidence(graph, now)
     rows, ready = _tried(evidence, end)
     saved = save_records(graph, rows)
     applied = []
     if apply:
-        graph.check_writable()
         able = [row for row, is_ready in zip(saved, ready, strict=True) if is_ready]
         able = [row for row in able if not action_of(row).is_by_hand]
         for row in sorted(able, key=_worth, reverse=True)[:1]:
@@ -67,6 +70,15 @@ def tune(graph: Graph, apply: bool, seconds: float, now: int) -> Tuned:
     known = {row.number for row in shown} if saved and saved[0].number else set()
     in_force = [row for row in _in_force(graph) if row.number not in known]
     return Tuned((*shown, *in_force), tuple(applied), tuple(undone))
+
+
+def _compacted(graph: Graph, now: int) -> Evidence:
+    """The evidence; where something would be evicted, what nobody needs any more goes before."""
+    evidence = Evidence(graph, now)
+    if next(_proposed(advise_eviction(evidence)), None) is None:
+        return evidence
+    compact(graph)
+    return Evidence(graph, now)
 
 
 def _in_force(graph: Graph) -> list[TuningRow]:

@@ -338,6 +338,21 @@ def test_a_budget_evicts_what_can_be_made_again(db: Database) -> None:
     assert db.check(deep=True).problems == []
 
 
+def test_nothing_is_evicted_where_compacting_is_enough(db: Database) -> None:
+    main = db.branch("main")
+    main.evolve(RetypeColumn("t", "id", "bigint"))
+    main.migrate()
+    for number in range(100):
+        some = {"id": range(10 * number, 10 * number + 200), "note": [f"x{number}"] * 200}
+        main.update("t", some)
+    used = db.budget().used_bytes
+    db.budget(bytes=round(0.8 * used))
+    assert [advice.kind for advice in db.tune()] == ["evict"]
+    assert db.tune(apply=True) == []
+    assert db.budget().over_bytes == 0
+    assert has_stored_tree(db._graph, db._graph.version(main.head._row, "t"))
+
+
 def test_evictions_that_come_again_and_again_are_history(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
