@@ -221,3 +221,27 @@ WORKLOADS = (
         layouts(rows=(1024, 4096), splitters=("content",), folds=("auto", "always", "never")),
     ),
 )
+
+_VIEWS = 8
+
+
+def _with_stored_views(db: Database, chance: Chance, rows: int) -> None:
+    """Views that can be computed whenever they are read, and have trees nevertheless."""
+    _fill("abc")(db, chance, rows)
+    for number in range(_VIEWS):
+        name, query = (
+            f"v{number}",
+            f"SELECT id, a + {number} * b AS s, c - {number} * a AS d FROM t",
+        )
+        made = {"when": "immediate", "materialize": "none", "engine": "embedded"}
+        db.branch("main").derive(name, query, **made)
+        db._graph.fold(db._graph.version(db.branch(name).head._row, name))
+
+
+def _read_a_view(db: Database, chance: Chance, rows: int) -> None:
+    """One of which each is read half as often as the one before."""
+    name = f"v{min(_VIEWS - 1, int(chance.geometric(0.5)) - 1)}"
+    db.branch(name).table(name).to_arrow(["s"])
+
+
+STORED_VIEWS = Workload("stored views", _with_stored_views, {"read": (12, _read_a_view)}, ())
