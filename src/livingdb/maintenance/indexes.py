@@ -77,6 +77,8 @@ def drop_index(graph: Graph, branch: str, name: str, table: str | None = None) -
     If tuning made it, that is undone by hand.
     """
     graph.check_writable()
+    if not isinstance(name, str):
+        raise InvalidData(f"index {name!r}: give its name")
     graph.observe_now()
     found = [(each, on) for each, on in _names_on(graph, branch, table) if _is_same(each, name)]
     if not found:
@@ -127,6 +129,8 @@ def _names_on(graph: Graph, branch: str, table: str | None = None) -> Iterable[t
 
 
 def _checked_columns(schema: TableSchema, columns: str | Sequence[str]) -> tuple[str, ...]:
+    if not isinstance(columns, (str, list, tuple)):
+        raise InvalidData(f"an index on {columns!r}: give a column, or a list of them")
     group = (columns,) if isinstance(columns, str) else tuple(columns)
     if not group or len(set(group)) < len(group):
         raise InvalidData(f"an index on {group!r}: give at least one column, and each once")

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.chunks.address import Address
-from livingdb.errors import Unsupported
+from livingdb.errors import InvalidData, Unsupported
 from livingdb.graph.graph import Graph, missing_table_error, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.tables.index import Version
@@ -42,6 +42,8 @@ def set_layout(graph: Graph, branch: str, table: str, layout: Layout) -> Layout:
     The branch says which table is meant.  Nothing is rewritten, and no version is made.
     """
     graph.check_writable()
+    if not isinstance(layout, Layout):
+        raise InvalidData(f"layout {layout!r}: give a livingdb.Layout(…)")
     graph.observe_now()
     version = visible_version(graph, branch, table)
     definition, before = graph.versions.definition(version), graph.versions.placements.of(version)

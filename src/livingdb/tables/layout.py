@@ -69,7 +69,8 @@ class Layout:
         elif self.fold not in ("auto", "always", "never"):
             raise InvalidData(f"fold {self.fold!r}: 'auto', 'always', 'never' or a share 0–1")
         if self.groups is not None:
-            if isinstance(self.groups, str) or any(isinstance(g, str) for g in self.groups):
+            is_list = isinstance(self.groups, (list, tuple))
+            if not is_list or not all(isinstance(group, (list, tuple)) for group in self.groups):
                 raise InvalidData(f"groups {self.groups!r}: a group is a list of columns")
             object.__setattr__(self, "groups", tuple(tuple(group) for group in self.groups))
 

@@ -327,6 +327,11 @@ def test_statements_and_what_they_do_not_say(db: Database) -> None:
     ):
         with pytest.raises(error, match=words):
             main.sql(statement)
+    for nothing in (None, 5, {"name": 1}):
+        with pytest.raises(InvalidData, match="give a column, or a list of them"):
+            main.create_index("t", nothing)  # type: ignore[arg-type]
+        with pytest.raises(InvalidData, match="give its name"):
+            main.drop_index(nothing)  # type: ignore[arg-type]
     with pytest.raises(livingdb.RuleViolation, match="on a branch"), main.transaction() as tx:
         tx.sql("DROP INDEX codes")
     main.sql("DROP INDEX IF EXISTS nothing")

@@ -266,6 +266,12 @@ def test_what_cannot_be_is_refused(db: Database, tmp_path: Path) -> None:
         main.relayout("t", Layout(groups=[["nothing"]]))
     with pytest.raises(InvalidData, match="in the key"):
         main.relayout("t", Layout(groups=[["id"]]))
+    for nothing in (None, {}, "content", {"target_rows": 64}):
+        with pytest.raises(InvalidData, match=r"give a livingdb\.Layout"):
+            main.relayout("t", nothing)  # type: ignore[arg-type]
+    for groups in (5, "first", ["first"], [5]):
+        with pytest.raises(InvalidData, match="a group is a list of columns"):
+            Layout(groups=groups)  # type: ignore[arg-type]
     assert main.table("t").layout == Layout()
     with livingdb.open(tmp_path / "db", read_only=True) as reader:
         table = reader.branch("main").table("t")
