@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import collections.abc
+import contextlib
 import gc
 import typing
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from livingdb.errors import (
     AlreadyExists,
@@ -99,8 +99,8 @@ __all__ = [
 ]
 
 
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
+@contextlib.contextmanager
+def _without_garbage_collection() -> collections.abc.Iterator[None]:
     """Do not look for garbage meanwhile: modules leave none, and each look takes longer."""
     was_enabled = gc.isenabled()
     gc.disable()
