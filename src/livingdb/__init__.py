@@ -98,6 +98,7 @@ __all__ = [
     "restore",
 ]
 
+
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
     """Do not look for garbage meanwhile: modules leave none, and each look takes longer."""
