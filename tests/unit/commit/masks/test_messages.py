@@ -123,3 +123,19 @@ def test_why_syncs_of_the_source_stopped(db: livingdb.Database, main: livingdb.B
     for table in ("syncs", "runs"):
         assert "secret" not in told(masked, table), table
         assert "secret" in told(main, table), table
+
+
+def test_queries_of_views_before_a_mask(db: livingdb.Database, main: livingdb.Branch) -> None:
+    """A query may compare with values that the mask hides."""
+    masked = main.clone("masked", transform=MASK, sync="forward", when="immediate")
+    main.derive("found", "SELECT id FROM customers WHERE name = 'secret'", when="immediate")
+    masked.derive("named", "SELECT id FROM customers WHERE name = 'mine'", when="immediate")
+    query = "SELECT table_name, view_definition FROM information_schema.views"
+
+    def views(branch: livingdb.Branch) -> dict[str, str | None]:
+        rows = branch.sql(query).to_arrow().to_pylist()
+        return {row["table_name"]: row["view_definition"] for row in rows}
+
+    assert views(masked)["found"] is None
+    assert "mine" in str(views(masked)["named"])
+    assert "secret" in str(views(main)["found"])
