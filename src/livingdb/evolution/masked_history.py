@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.errors import InvalidData, LivingDBError
-from livingdb.evolution.changes.mask_column import MaskColumn
+from livingdb.evolution.changes.mask_column import MaskColumn, MaskedKeysMeet
 from livingdb.evolution.lift import Lifter
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.evolution.schema_history import fork_of, made_of, visible_schemas
@@ -56,8 +56,8 @@ def naming_no_values(is_masked: bool) -> Iterator[None]:
     """
     try:
         yield
-    except InvalidData:
-        if is_masked:
+    except InvalidData as error:
+        if is_masked and not isinstance(error, MaskedKeysMeet):
             raise InvalidData(UNFIT) from None
         raise
 

@@ -20,6 +20,7 @@ from livingdb.errors import (
     Locked,
     StorageFailure,
 )
+from livingdb.evolution.changes.mask_column import MaskedKeysMeet
 from livingdb.evolution.masked_history import UNFIT, has_mask
 from livingdb.graph.graph import Graph
 from livingdb.guard.sync_state import NOBODY, set_state, stop_sync_action, sync_chain
@@ -33,7 +34,7 @@ _PATIENCE = 3
 
 def reason_of_rows(graph: Graph, sync: SyncRow, error: LivingDBError) -> str:
     """Why rows cannot be carried along a sync: without their values, if a mask is ahead of them."""
-    if isinstance(error, InvalidData):
+    if isinstance(error, InvalidData) and not isinstance(error, MaskedKeysMeet):
         chain = sync_chain(graph, sync)
         ahead = chain[[row.id for row in chain].index(sync.id) :]
         if any(has_mask(row.spec) for row in ahead):
