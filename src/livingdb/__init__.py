@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import typing
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from livingdb.errors import (
     AlreadyExists,
@@ -37,6 +36,8 @@ from livingdb.errors import (
 from livingdb.version import __version__
 
 if typing.TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from livingdb import alert as alert
     from livingdb import condition as condition
     from livingdb import spark as spark
@@ -99,7 +100,7 @@ __all__ = [
 ]
 
 
-@contextmanager
+@contextlib.contextmanager
 def _without_garbage_collection() -> Iterator[None]:
     """Do not look for garbage meanwhile: modules leave none, and each look takes longer."""
     was_enabled = gc.isenabled()
