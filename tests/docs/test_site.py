@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -102,9 +103,21 @@ def test_every_command_is_described(command: str) -> None:
 # --- the guarantees -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "named", sorted(set(re.findall(r"`(tests/[^`]+)`", GUARANTEES + SECURITY)))
-)
+def named_tests(text: str) -> Iterator[str]:
+    """The tests that a page names; a name alone is that of a file or test beside the one before."""
+    for line in text.splitlines():
+        place = ""
+        for name in re.findall(r"`((?:tests/|test_)[^`]+)`", line):
+            if name.startswith("tests/"):
+                place = name
+            elif name.endswith(".py"):
+                place = f"{place.rpartition('/')[0]}/{name}"
+            else:
+                place = f"{place.partition('::')[0]}::{name}"
+            yield place
+
+
+@pytest.mark.parametrize("named", sorted(set(named_tests(GUARANTEES + SECURITY))))
 def test_tests_that_hold_guarantees_exist(named: str) -> None:
     path, _, test = named.partition("::")
     assert (ROOT / path).is_file(), path

@@ -9,11 +9,16 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Any
 from urllib.request import BaseHandler, HTTPHandler, HTTPSHandler, Request
 
 __all__ = ["PrivateAddress", "http_handlers"]
+
+_WITH_IPV4_AT_THE_END = [
+    IPv6Network(text) for text in ("::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")
+]
+"""Where translators (NAT64, SIIT) and old forms have an address of version 4."""
 
 
 class PrivateAddress(OSError):
@@ -57,12 +62,14 @@ def _check_written_host(request: Request) -> None:
     """An address that stands where a name could is looked at even if a proxy connects to it."""
     from urllib.parse import urlsplit
 
-    host = urlsplit(request.full_url).hostname or ""
+    host = (urlsplit(request.full_url).hostname or "").rstrip(".")
+    if host == "localhost" or host.endswith(".localhost"):
+        raise _private(host)
     try:
-        ip_address(host)
-    except ValueError:
+        address = host if ":" in host else socket.inet_ntoa(socket.inet_aton(host))
+    except OSError:  # a name, and no address in any of the forms that are read as one: 127.1, 0x7f…
         return
-    _check_public(host, host)
+    _check_public(host, address)
 
 
 def _connect_to_public(
@@ -84,9 +91,23 @@ def _connect_to_public(
 
 def _check_public(host: str, address: str) -> None:
     found = ip_address(address.partition("%")[0])
-    mapped = getattr(found, "ipv4_mapped", None) or found
-    if not mapped.is_global or mapped.is_multicast:
-        raise PrivateAddress(
-            f"{host} lies in a private network or on this machine; "
-            f"trust=['webhook:{host}'] names it"
-        )
+    inner = [found] if isinstance(found, IPv4Address) else _inner_addresses(found)
+    is_site_local = isinstance(found, IPv6Address) and found.is_site_local
+    if is_site_local or not all(one.is_global and not one.is_multicast for one in inner):
+        raise _private(host)
+
+
+def _inner_addresses(found: IPv6Address) -> Sequence[IPv4Address | IPv6Address]:
+    """The address, or those of version 4 that a translator or a tunnel behind it leads to."""
+    if found.ipv4_mapped is not None:
+        return [found.ipv4_mapped]
+    inner = [found.sixtofour, *(found.teredo or ())]
+    if any(found in network for network in _WITH_IPV4_AT_THE_END):
+        inner.append(IPv4Address(int(found) & 0xFFFFFFFF))
+    return [found, *(one for one in inner if one is not None)]
+
+
+def _private(host: str) -> PrivateAddress:
+    return PrivateAddress(
+        f"{host} lies in a private network or on this machine; trust=['webhook:{host}'] names it"
+    )

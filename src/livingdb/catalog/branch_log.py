@@ -67,6 +67,8 @@ def is_movement(row: Sequence[Any]) -> bool:
 def check_told(author: str, message: str) -> None:
     """`InvalidData` if who did something, or why, is nothing that can be written down."""
     for what, text in (("author", author), ("message", message)):
+        if not isinstance(text, str):
+            raise InvalidData(f"the {what} is a text, not {type(text).__name__}")
         try:
             text.encode()
         except UnicodeEncodeError:

@@ -19,6 +19,7 @@ from livingdb.errors import (
     AlreadyExists,
     InvalidName,
     NotFound,
+    StorageFailure,
     Unsupported,
 )
 from livingdb.files.base import Files
@@ -85,10 +86,15 @@ def locate(
     if folder is None:
         return _locate_shared(str(url), refusal)
     catalog = folder / CATALOG_FILE
+    try:
+        is_there = catalog.exists()
+        if create:
+            _check_free(folder, catalog, unfinished)
+    except OSError as error:  # a folder that this process may not enter, a name that is too long
+        raise StorageFailure(f"cannot look into {folder}: {error.strerror}") from None
     if create:
-        _check_free(folder, catalog, unfinished)
         LocalFiles(folder).make_root()
-    elif not catalog.exists():
+    elif not is_there:
         raise NotFound(f"there is no database at {folder}; `livingdb.create` makes one")
     else:
         refusal = refusal or refusal_of(folder, catalog)
@@ -111,7 +117,10 @@ def embedded_folder(url: str | Path) -> Path | None:
             f"{scheme}:// is no place for a catalog: give a folder, or "
             "postgresql://…?data=s3://bucket/prefix"
         )
-    return Path(text.split("://", 1)[1] if scheme else text).expanduser().absolute()
+    try:
+        return Path(text.split("://", 1)[1] if scheme else text).expanduser().absolute()
+    except RuntimeError:  # of a user that nobody knows
+        raise InvalidName(f"{text!r}: the home folder that it begins with is not known") from None
 
 
 def _locate_for_reading(folder: Path, refusal: Refusal) -> Place:

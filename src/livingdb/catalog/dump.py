@@ -23,6 +23,7 @@ from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.chunks.address import Address
 from livingdb.chunks.chunk_format import stored_redaction
 from livingdb.chunks.store import StoredChunk
+from livingdb.errors import Corruption
 
 __all__ = ["TABLES", "Row", "fill_catalog", "last_numbers", "mark_of", "rows_of"]
 
@@ -45,6 +46,8 @@ _EVERY_ROW = {
 
 def mark_of(table: Table, row: Row) -> bytes:
     """What tells a row from all others that its table has or had."""
+    if not isinstance(row[-1], bytes):
+        raise Corruption(f"a row of table {table.name!r} is not as it was written")
     if DIGEST in table.c:
         return bytes(row[-1])
     address, data = row

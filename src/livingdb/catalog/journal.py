@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +32,9 @@ from livingdb.catalog.sql.insert import insert_into
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
 from livingdb.catalog.sql.sqlite import writing_engine
-from livingdb.chunks.address import ADDRESS_BYTES, Address
+from livingdb.chunks.address import ADDRESS_BYTES, Address, short
 from livingdb.chunks.store import StoredChunk, missing_chunk
+from livingdb.errors import Corruption
 
 __all__ = ["Journal", "journal_table"]
 
@@ -69,14 +70,14 @@ class Journal:
         found = self._queries.run_prepared(self._statements.get, {"address": address})
         if not found:
             raise missing_chunk(address)
-        return cast(bytes, found[0][0])
+        return _data(address, found[0][0])
 
     def get_many(self, addresses: Sequence[Address]) -> dict[Address, bytes]:
         """The stored bytes of those of the addresses that are here."""
         found: dict[Address, bytes] = {}
         for part in _parts(addresses):
             rows = self._queries.all(self._statements.get_many, {"wanted": part})
-            found.update((Address(address), data) for address, data in rows)
+            found.update((Address(address), _data(address, data)) for address, data in rows)
         return found
 
     def contains(self, addresses: Sequence[Address]) -> npt.NDArray[np.bool_]:
@@ -110,7 +111,7 @@ class Journal:
         not appear.
         """
         for address, data in self._pages(self._statements.page, _CHUNKS_PER_PAGE):
-            yield StoredChunk(Address(address), data)
+            yield StoredChunk(Address(address), _data(address, data))
 
     def addresses(self) -> Iterator[Address]:
         """Every address here, each once, in address order."""
@@ -135,6 +136,13 @@ class Journal:
 
     def _transaction(self, connection: Connection | None) -> AbstractContextManager[Connection]:
         return self._writing.begin() if connection is None else nullcontext(connection)
+
+
+def _data(address: bytes, found: object) -> bytes:
+    """The bytes of a chunk; SQLite may say that damaged ones are a text or a number."""
+    if not isinstance(found, bytes):
+        raise Corruption(f"chunk {short(Address(address))} of the journal is not stored as bytes")
+    return found
 
 
 class _Statements:

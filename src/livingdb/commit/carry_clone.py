@@ -18,6 +18,7 @@ from livingdb.errors import LivingDBError, MaskKeyMissing
 from livingdb.evolution.follow_names import follow_changes, follow_names
 from livingdb.evolution.lenses.lens import Lens
 from livingdb.evolution.lift import Lifter
+from livingdb.evolution.masked_history import naming_no_values
 from livingdb.evolution.plan import (
     ChangeResult,
     EvolutionPlan,
@@ -136,9 +137,16 @@ class CloneCarrier:
         self, held: Tables, before: Tables, after: Tables, address: Address
     ) -> Tables:
         """What the clone has after rows of its source changed."""
-        if self.recipes:
-            return self._planned(self._plan(after), after)
-        plan = self._plan(before)
+        plan = self._plan(after if self.recipes else before)
+        with naming_no_values(plan.conceals):
+            if self.recipes:
+                return self._planned(plan, after)
+            return self._carried_rows(plan, held, before, after, address)
+
+    def _carried_rows(
+        self, plan: EvolutionPlan, held: Tables, before: Tables, after: Tables, address: Address
+    ) -> Tables:
+        """What the clone has after rows changed, by the changes as they were planned."""
         stages = apply_changes(self.graph, plan, before, self.staging, recipes="transient")
         translator = ChangeTranslator(self.graph)
         hidden: set[str] = set()
@@ -181,7 +189,8 @@ class CloneCarrier:
         # Masks that hide only what stays as it is are not made again.
         is_needed = not hidden <= kept.keys()
         recipes = self.recipes or ("" if is_needed else "transient")
-        stages = apply_changes(self.graph, plan, after, self.staging, recipes)
+        with naming_no_values(plan.conceals):
+            stages = apply_changes(self.graph, plan, after, self.staging, recipes)
         is_stored = is_needed or not plan.conceals
         self.made += new_versions(stages) if is_stored else _unhidden_versions(plan.lenses, stages)
         return {**stages[-1].tables, **kept}

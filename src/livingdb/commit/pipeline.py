@@ -518,13 +518,15 @@ class _Work:
 
     def _cannot_carry(self, sync: SyncRow, branch: BranchRow, error: LivingDBError) -> None:
         """Detach a one-way sync that cannot follow; of a two-way sync, the change is refused."""
-        from livingdb.guard.sync_failure import detach_action
+        from livingdb.guard.sync_failure import detach_action, reason_of_rows
 
         if sync.direction == "both":
             source = self._source(sync, branch)
             near, far = sync.ends if source.branch.id in sync.sources else sync.ends[::-1]
             reason = f"branch {far!r}, in step with {near!r}, cannot take the change: {error}"
             raise type(error)(reason) from None
-        pair = pair_in_step(self.graph, sync)
-        self.actions.append(detach_action(self.graph, sync, str(error), now(), pair=pair))
+        pair, reason = pair_in_step(self.graph, sync), str(error)
+        if sync.kind == "schema_change" and not self._source(sync, branch).other_schemas:
+            reason = reason_of_rows(self.graph, sync, error)
+        self.actions.append(detach_action(self.graph, sync, reason, now(), pair=pair))
         self.drafts = without_hidden_drafts(self.graph, sync, self.drafts)

@@ -35,7 +35,8 @@ def information_table(
     """One of its tables, over the heads of all branches; some branches have tables of their `own`.
 
     Those are what an open transaction sees of its branch.  It is asked for at a snapshot of a
-    `branch`: behind a mask, the defaults of other branches are not told, as they are not masked.
+    `branch`: behind a mask, the defaults of other branches and the queries of their views are not
+    told, as values in them are not masked.
     """
     found = _TABLES.get(name)
     if found is None:
@@ -65,6 +66,10 @@ class _Described:
     def is_behind_mask(self) -> bool:
         """Whether it is told through a branch that is masked."""
         return is_behind_mask(self.database._graph, [self.at])
+
+    def tells_values(self, branch: str) -> bool:
+        """Whether the values are told that are in definitions of a branch."""
+        return branch == self.branch or not self.is_behind_mask
 
     def indexes(self) -> Iterator[tuple[str, str, str, Sequence[str]]]:
         """Every branch, table, index and its columns; of heads."""
@@ -104,7 +109,7 @@ def _tables(there: _Described) -> Iterator[Row]:
 
 def _columns(there: _Described) -> Iterator[Row]:
     for branch, table, schema in there.schemas():
-        is_told = branch == there.branch or not there.is_behind_mask
+        is_told = there.tells_values(branch)
         for position, column in enumerate(schema.visible_columns, 1):
             default = str(column.default) if is_told and column.default is not None else None
             is_nullable = column.nullable and column.name not in schema.key
@@ -117,8 +122,9 @@ def _columns(there: _Described) -> Iterator[Row]:
 def _views(there: _Described) -> Iterator[Row]:
     graph = there.database._graph
     for branch in there.database.branches():
+        is_told = there.tells_values(branch.name)
         for row in views_at(graph, branch._head(), branch.name).to_pylist():
-            yield CATALOG, branch.name, row["name"], row["query"]
+            yield CATALOG, branch.name, row["name"], row["query"] if is_told else None
 
 
 def _constraints(schema: TableSchema, table: str) -> Iterator[tuple[str, str, Sequence[str]]]:

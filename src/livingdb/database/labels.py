@@ -5,6 +5,7 @@ from __future__ import annotations
 from livingdb.errors import InvalidData, NotFound
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
+from livingdb.tables.visible_names import check_visible
 
 __all__ = ["add_label", "drop_label", "labels"]
 
@@ -34,6 +35,7 @@ def add_label(graph: Graph, name: str, label: str) -> None:
     table, column = _split_column(name)
     if not isinstance(label, str) or not label.strip():
         raise InvalidData(f"a label is a word, not {label!r}")
+    check_visible("label", label)
     _check_column(graph, table, column)
     with graph.catalog.write() as connection:
         graph.catalog.labels.add(connection, table, column, label)

@@ -103,7 +103,8 @@ def request_merge(
 
 def find_merge_request(database: Database, number: int) -> MergeRequest:
     """The request of that number."""
-    row = database._graph.catalog.merge_requests.find(number)
+    is_number = isinstance(number, int) and 0 < number < 2**63
+    row = database._graph.catalog.merge_requests.find(number) if is_number else None
     if row is None:
         raise NotFound(f"there is no merge request {number}")
     return MergeRequest(database, row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
@@ -40,7 +41,7 @@ def check_limit(limit: object, word: str = "limit") -> int | None:
     is_number = isinstance(limit, int) and not isinstance(limit, bool) and limit >= 0
     if limit is not None and not is_number:
         raise InvalidData(f"{word} {limit!r}: a whole number that is not negative, or None for all")
-    return cast("int | None", limit)
+    return None if limit is None else min(cast("int", limit), sys.maxsize)
 
 
 class Snapshot:

@@ -174,14 +174,20 @@ def _alerts(database: Database, ref: str) -> pa.Table:
 
 def _told_alerts(database: Database, ref: str) -> list[AlertRow]:
     """All alerts; behind a mask without what those say that are of branches before it."""
-    graph, message_filter = database._graph, _message_filter(database, ref)
-    rows = list(graph.catalog.alerts.all())
-    if message_filter.hides_nothing:
+    rows, told = list(database._graph.catalog.alerts.all()), _told_syncs(database, ref)
+    if told is None:
         return rows
+    return [row if row.sync in told else replace(row, message="", details={}) for row in rows]
+
+
+def _told_syncs(database: Database, ref: str) -> set[str] | None:
+    """What alerts are about of which the reasons are told: syncs, and branches; None: of all."""
+    graph, message_filter = database._graph, _message_filter(database, ref)
+    if message_filter.hides_nothing:
+        return None
     heads = graph.snapshots.get_many({branch.head for branch in graph.branches.all()})
     told = {b.name for b in graph.branches.all() if message_filter.shows(heads[b.head])}
-    told |= {sync.name for sync in database.syncs() if sync.target in told}
-    return [row if row.sync in told else replace(row, message="", details={}) for row in rows]
+    return told | {sync.name for sync in database.syncs() if sync.target in told}
 
 
 def _merge_requests(database: Database, ref: str) -> pa.Table:
@@ -230,15 +236,20 @@ def _tags(database: Database, ref: str) -> pa.Table:
 
 
 def _syncs(database: Database, ref: str) -> pa.Table:
-    """Every sync: between which branches, how, and how far behind it is, in snapshots."""
-    syncs = database.syncs()
+    """Every sync: between which branches, how, and how far behind it is, in snapshots.
+
+    Behind a mask without the reasons of those that lead elsewhere, which may name rows.
+    """
+    syncs, told = database.syncs(), _told_syncs(database, ref)
     lags = [sync.lag for sync in syncs]
-    texts = ("target", "kind", "direction", "when", "state", "reason")
+    texts = ("target", "kind", "direction", "when", "state")
+    reasons = [sync.reason if told is None or sync.name in told else "" for sync in syncs]
     return pa.table(
         {
             "name": pa.array([sync.name for sync in syncs], pa.string()),
             "sources": pa.array([sync.sources for sync in syncs], pa.list_(pa.string())),
             **{t: pa.array([getattr(sync, t) for sync in syncs], pa.string()) for t in texts},
+            "reason": pa.array(reasons, pa.string()),
             "lag": pa.array([None if lag is None else int(lag) for lag in lags], pa.int64()),
             "waits_for": pa.array([lag.reason if lag else None for lag in lags], pa.string()),
         }
@@ -246,8 +257,8 @@ def _syncs(database: Database, ref: str) -> pa.Table:
 
 
 def _runs(database: Database, ref: str) -> pa.Table:
-    """What syncs and the jobs of the runner have done, newest first."""
-    graph = database._graph
+    """What syncs and the jobs of the runner have done, newest first; behind a mask as `_syncs`."""
+    graph, told = database._graph, _told_syncs(database, ref)
     lines: list[tuple[str | None, str | None, RunRow]] = [
         (sync.name, None, row) for sync in database.syncs() for row in sync._run_rows()
     ]
@@ -256,7 +267,14 @@ def _runs(database: Database, ref: str) -> pa.Table:
     rows = [row for _, _, row in lines]
     made = graph.snapshots.get_many({r.snapshot for r in rows if r.snapshot is not None})
     ids = [None if r.snapshot is None else made[r.snapshot].address.hex() for r in rows]
-    texts = ("strategy", "reason", "engine", "error")
+    is_told = [told is None or sync in told for sync, _, _ in lines]
+    said = {
+        text: [
+            row.details.get(text) if shown or text not in ("reason", "error") else None
+            for row, shown in zip(rows, is_told, strict=True)
+        ]
+        for text in ("strategy", "reason", "engine", "error")
+    }
     return pa.table(
         {
             "sync": pa.array([sync for sync, _, _ in lines], pa.string()),
@@ -264,7 +282,7 @@ def _runs(database: Database, ref: str) -> pa.Table:
             "seconds": pa.array([row.duration / 1e6 for row in rows], pa.float64()),
             "outcome": pa.array([row.outcome for row in rows], pa.string()),
             "snapshot": pa.array(ids, pa.string()),
-            **{t: pa.array([r.details.get(t) for r in rows], pa.string()) for t in texts},
+            **{t: pa.array(values, pa.string()) for t, values in said.items()},
             "rows": pa.array([row.details.get("rows") for row in rows], pa.int64()),
             "job": pa.array([job for _, job, _ in lines], pa.string()),
         }
@@ -281,8 +299,13 @@ def _job_runs(database: Database) -> Iterator[tuple[str, RunRow]]:
 
 
 def _jobs(database: Database, ref: str) -> pa.Table:
-    """The jobs of the runner: who does each, how far it is, its last error and its next time."""
+    """The jobs of the runner: who does each, how far it is, its last error and its next time.
+
+    Behind a mask without the errors, which may name rows of other branches.
+    """
     rows = list(database._graph.catalog.jobs.all().values())
+    if not _message_filter(database, ref).hides_nothing:
+        rows = [replace(row, error="") for row in rows]
     texts = ("name", "state", "progress", "error")
     times = ("began", "ended", "due")
     holders = [":".join(row.holder.split(":")[:2]) or None for row in rows]

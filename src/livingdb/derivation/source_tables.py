@@ -35,6 +35,8 @@ __all__ = ["identified_source", "query_view", "resolve_sources"]
 
 def query_view(graph: Graph, home: BranchRow, name: str, sql: str, trust: Sequence[str]) -> View:
     """A view by its query, over the tables where its branch is, and those of other branches."""
+    if not isinstance(sql, str):
+        raise InvalidData(f"the query of a view is a text, not {type(sql).__name__}")
     text = sql.strip()
     tree = parse_statement(text)
     bound, tables = resolve_sources(graph, home, text, tree.copy())

@@ -56,6 +56,10 @@ def load_function(name: str, trust: Sequence[str]) -> Callable[..., Any]:
         found = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise NotFound(f"the function {name!r} cannot be loaded: {error}") from error
+    except Exception as error:  # of the module itself; what it says may be a secret
+        raise NotFound(
+            f"the function {name!r} cannot be loaded: its module raised {type(error).__name__}"
+        ) from error
     if not callable(found):
         raise InvalidData(f"{name!r} is no function")
     _check_trust(name, _origin(found), trust)

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
-from livingdb.errors import LivingDBError
-from livingdb.evolution.changes.mask_column import MaskColumn
+from livingdb.errors import InvalidData, LivingDBError
+from livingdb.evolution.changes.mask_column import MaskColumn, MaskedKeysMeet
 from livingdb.evolution.lift import Lifter
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.evolution.schema_history import fork_of, made_of, visible_schemas
 from livingdb.graph.graph import Graph
 
-__all__ = ["MessageFilter", "has_mask", "is_behind_mask", "masked_columns", "remasked_columns"]
+__all__ = [
+    "UNFIT",
+    "MessageFilter",
+    "has_mask",
+    "is_behind_mask",
+    "masked_columns",
+    "naming_no_values",
+    "remasked_columns",
+]
+
+
+UNFIT = (
+    "a row does not fit the changes that mask it; which one is not told behind a mask: "
+    "explain_evolution of the changes tells it on the branch that is followed"
+)
 
 
 def has_mask(spec: object) -> bool:
@@ -31,6 +46,20 @@ def is_behind_mask(graph: Graph, rows: Iterable[SnapshotRow]) -> bool:
     gone may have been.
     """
     return _beginnings_told(graph, rows) is not None
+
+
+@contextmanager
+def naming_no_values(is_masked: bool) -> Iterator[None]:
+    """Let an error about rows that are on their way to a mask name none of their values.
+
+    It becomes the reason of a sync and an alert, which are told behind the mask.
+    """
+    try:
+        yield
+    except InvalidData as error:
+        if is_masked and not isinstance(error, MaskedKeysMeet):
+            raise InvalidData(UNFIT) from None
+        raise
 
 
 class MessageFilter:

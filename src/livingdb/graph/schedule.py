@@ -34,6 +34,8 @@ _UNITS = {
     "week": 604_800,
     "w": 604_800,
 }
+_LONGEST = 36_500 * 86_400.0
+"""Beyond a hundred years there may be no date."""
 _PERIOD = re.compile(r"(?:(\d+(?:\.\d+)?)\s*)?([a-z]+?)s?\Z")
 _FIELDS = ("minute", "hour", "day", "month", "weekday")
 _SHORT = {
@@ -110,8 +112,9 @@ def _parse_seconds(text: str, period: str) -> float:
     if found is None or unit is None:
         raise InvalidData(f"when={text!r}: how long is {period!r}? Say '10 minutes', '1 hour', …")
     seconds = float(found[1] or 1) * unit
-    if seconds <= 0:
-        raise InvalidData(f"when={text!r}: the time is more than nothing")
+    if not 0 < seconds <= _LONGEST:
+        why = "the time is more than nothing" if seconds <= 0 else "at most 36,500 days"
+        raise InvalidData(f"when={text!r}: {why}")
     return seconds
 
 

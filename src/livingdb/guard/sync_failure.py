@@ -12,15 +12,34 @@ from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import ACTIVE, DETACHED, ERROR, SyncRow
 from livingdb.chunks.address import Address
 from livingdb.derivation.named_functions import FunctionFailed
-from livingdb.errors import Conflict, LimitExceeded, LivingDBError, Locked, StorageFailure
+from livingdb.errors import (
+    Conflict,
+    InvalidData,
+    LimitExceeded,
+    LivingDBError,
+    Locked,
+    StorageFailure,
+)
+from livingdb.evolution.changes.mask_column import MaskedKeysMeet
+from livingdb.evolution.masked_history import UNFIT, has_mask
 from livingdb.graph.graph import Graph
-from livingdb.guard.sync_state import NOBODY, set_state, stop_sync_action
+from livingdb.guard.sync_state import NOBODY, set_state, stop_sync_action, sync_chain
 
-__all__ = ["NOBODY", "TRANSIENT_ERRORS", "detach_action", "record_failure"]
+__all__ = ["NOBODY", "TRANSIENT_ERRORS", "detach_action", "reason_of_rows", "record_failure"]
 
 TRANSIENT_ERRORS = (Conflict, LimitExceeded, Locked, StorageFailure)
 """What goes by: it says nothing about the sync, and the same may work when it is tried again."""
 _PATIENCE = 3
+
+
+def reason_of_rows(graph: Graph, sync: SyncRow, error: LivingDBError) -> str:
+    """Why rows cannot be carried along a sync: without their values, if a mask is ahead of them."""
+    if isinstance(error, InvalidData) and not isinstance(error, MaskedKeysMeet):
+        chain = sync_chain(graph, sync)
+        ahead = chain[[row.id for row in chain].index(sync.id) :]
+        if any(has_mask(row.spec) for row in ahead):
+            return UNFIT
+    return str(error)
 
 
 def detach_action(

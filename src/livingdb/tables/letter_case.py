@@ -7,7 +7,9 @@ if any of the three makes them equal.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+import pyarrow as pa
 
 from livingdb.errors import InvalidData, InvalidName
 from livingdb.tables.schema import TableSchema
@@ -94,11 +96,29 @@ def check_new(after: Schemas, *before: Schemas) -> None:
     if clash is not None:
         table, why = clash
         raise InvalidName(f"table {table!r}: {why}, and SQL does not tell them apart")
-    known = {name for tables in before for s in tables.values() for name in column_names(s)}
+    known = {name for tables in before for s in tables.values() for _, name in _named(s)}
     for table, schema in _new_schemas(after, *before).items():
-        for name in column_names(schema):
+        for what, name in _named(schema):
             if name not in known:
-                check_visible(f"table {table!r}: column", name)
+                check_visible(f"table {table!r}: {what}", name)
+
+
+def _named(schema: TableSchema) -> Iterator[tuple[str, str]]:
+    """What has a name in a schema, and that name."""
+    for column in schema.columns:
+        yield "column", column.name
+        if pa.types.is_nested(column.type):
+            yield from (("field", name) for name in _field_names(column.type))
+    yield from (("constraint", name) for name in sorted(schema.constraint_names))
+
+
+def _field_names(kind: pa.DataType) -> Iterator[str]:
+    """The names of the fields in a nested type, however deep."""
+    for at in range(kind.num_fields):
+        field = kind.field(at)
+        if pa.types.is_struct(kind):
+            yield field.name
+        yield from _field_names(field.type)
 
 
 def check_clear(what: str, name: str, names: Collection[str]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.alerts.conftest import Receiver
 
 from livingdb import alert
+from livingdb.alerts.connection import _check_public
 from livingdb.alerts.delivery import NotSent
 
 MESSAGE = {"key": "k", "event": "detached"}
@@ -26,6 +27,21 @@ PLACES = [
     "fe80::1",
     "fd00::1",
     "::ffff:127.0.0.1",
+    "::127.0.0.1",
+    "::ffff:0:127.0.0.1",
+    "64:ff9b::169.254.169.254",
+    "64:ff9b:1::10.1.2.3",
+    "2002:7f00:1::1",
+    "fec0::1",
+]
+OTHER_FORMS = [
+    "2130706433",
+    "0x7f000001",
+    "0177.0.0.1",
+    "127.1",
+    "10.1",
+    "localhost",
+    "a.localhost.",
 ]
 
 
@@ -35,6 +51,20 @@ def test_written_addresses(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     host = f"[{place}]" if ":" in place else place
     with pytest.raises(NotSent, match="private network"):
         alert.webhook(f"http://{host}:9/x").send(MESSAGE, ["webhook:*"])
+
+
+@pytest.mark.parametrize("proxy", ["http://127.0.0.1:9", ""])
+@pytest.mark.parametrize("host", OTHER_FORMS)
+def test_addresses_in_other_forms(host: str, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy would read them as the addresses that they are."""
+    monkeypatch.setenv("http_proxy", proxy)
+    with pytest.raises(NotSent, match="private network"):
+        alert.webhook(f"http://{host}:9/x").send(MESSAGE, ["webhook:*"])
+
+
+@pytest.mark.parametrize("place", ["93.184.216.34", "2606:4700::1111", "64:ff9b::93.184.216.34"])
+def test_public_addresses(place: str) -> None:
+    _check_public("hooks.example.org", place)
 
 
 @pytest.mark.parametrize("place", PLACES)

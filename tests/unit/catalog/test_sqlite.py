@@ -11,6 +11,8 @@ from unittest.mock import MagicMock
 import pytest
 from sqlalchemy import Engine, MetaData, text
 
+from livingdb.catalog import schema
+from livingdb.catalog.dump import rows_of
 from livingdb.catalog.journal import Journal, journal_table
 from livingdb.catalog.sql.sqlite import sqlite_engine, sqlite_failure, writing_engine
 from livingdb.errors import Corruption, Locked, StorageFailure, Unsupported
@@ -172,3 +174,21 @@ def test_a_full_disk_ends_nothing(tmp_path: Path) -> None:
         assert isinstance(sqlite_failure(full, connection), StorageFailure)
     journal.put(small_chunks(2))
     assert len(journal) == 2
+
+
+def test_a_chunk_that_is_stored_as_a_text(tmp_path: Path) -> None:
+    """One bit of a row's header makes a text of bytes: then they are damaged."""
+    engine = sqlite_engine(tmp_path / "catalog.db")
+    journal, chunk = journal_on(engine), small_chunks(1)[0]
+    journal.put([chunk])
+    with writing_engine(engine).begin() as connection:
+        connection.execute(text("UPDATE chunk SET data = 'LDC1'"))
+    for read in (
+        lambda: journal.get(chunk.address),
+        lambda: journal.get_many([chunk.address]),
+        lambda: list(journal.chunks()),
+    ):
+        with pytest.raises(Corruption, match="not stored as bytes"):
+            read()
+    with engine.connect() as connection, pytest.raises(Corruption, match="table 'chunk'"):
+        list(rows_of(connection, schema.metadata.tables["chunk"], lambda mark: False))

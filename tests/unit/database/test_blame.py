@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import livingdb
 from livingdb import Branch, Database
+from livingdb.tracing.blame import row_blame
+from livingdb.tracing.blame.timeline import Timeline
 
 
 def test_blame_names_the_last_change(db: Database, main: Branch) -> None:
@@ -34,6 +38,23 @@ def test_blame_by_cell(db: Database, main: Branch) -> None:
         "amount": "amount",
         "quantity": "ten orders",
     }
+
+
+def test_a_cell_costs_no_other_column(
+    db: Database, main: Branch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cells of wide tables are as many: each looks at its own column."""
+    real, looked_at = row_blame.timeline, []
+
+    def spy(*asked: Any) -> Timeline:
+        found = real(*asked)
+        looked_at.append(len(found.cells))
+        return found
+
+    monkeypatch.setattr(row_blame, "timeline", spy)
+    main.update("orders", {"id": [1], "city": ["a"]})
+    assert db.blame("main", "orders", key=1, columns=True).num_rows == 3
+    assert set(looked_at) == {1}
 
 
 def test_blame_goes_through_merges(db: Database, main: Branch) -> None:

@@ -88,15 +88,25 @@ def test_nothing_to_write_makes_no_snapshot(main: Branch) -> None:
     assert tx.snapshot == head
 
 
-@pytest.mark.parametrize("said", [{"author": "bo\ud800"}, {"message": "why\udfff"}])
-def test_who_did_it_and_why_can_be_written_down(main: Branch, said: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"author": "bo\ud800"}, "half a character"),
+        ({"message": "why\udfff"}, "half a character"),
+        ({"author": 5}, "author is a text, not int"),
+        ({"message": 5}, "message is a text, not int"),
+    ],
+)
+def test_who_did_it_and_why_can_be_written_down(
+    main: Branch, said: dict[str, Any], why: str
+) -> None:
     head = main.head
     for act in (
         lambda: main.upsert("orders", {"id": [1], "city": ["Rome"]}, **said),
         lambda: main.clone("dev", **said),
         lambda: main.delete("orders", [1], **said),
     ):
-        with pytest.raises(livingdb.InvalidData, match="half a character"):
+        with pytest.raises(livingdb.InvalidData, match=why):
             act()
     assert main.head == head
     assert [branch.name for branch in main.database.branches()] == ["main"]

@@ -223,6 +223,16 @@ def test_what_cannot_be_loaded_is_named(name: str) -> None:
         load_function(name, ["*"])
 
 
+@pytest.mark.parametrize("text", ["raise ValueError('secret')", "def (:"])
+def test_a_module_that_fails_is_named(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "failing_module.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(NotFound, match=r"failing_module:f.* raised (Value|Syntax)Error$"):
+        load_function("failing_module:f", ["*"])
+
+
 def test_what_is_no_function_is_refused() -> None:
     with pytest.raises(InvalidData, match="no function"):
         load_function("math:pi", ["math"])

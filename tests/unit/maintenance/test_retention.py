@@ -383,6 +383,13 @@ def test_a_damaged_policy_option_is_bad_data() -> None:
         Retention.from_text('{"thin": "never"}')
 
 
+@pytest.mark.parametrize("wrong", [float("inf"), 1e308, 10**400, float("nan"), -1, "a week"])
+@pytest.mark.parametrize("name", ["days", "thin_days", "dropped_days", "drop_idle"])
+def test_no_number_of_days(name: str, wrong: Any) -> None:
+    with pytest.raises(InvalidData, match=f"{name} is"):
+        Retention(**{name: wrong, "thin": "daily"})
+
+
 def test_what_a_lens_was_made_of_stays_while_its_tree_is_built_upon(tmp_path: Path) -> None:
     with livingdb.create(tmp_path / "x.ldb", engine="embedded") as db:
         main = db.branch("main")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import livingdb
 from livingdb.errors import InvalidName
-from livingdb.evolution import AddColumn, RenameColumn, RenameTable
+from livingdb.evolution import AddColumn, AddConstraint, AddUnique, RenameColumn, RenameTable
 from livingdb.tables.visible_names import check_visible
 
 UNSEEN = [
@@ -36,8 +37,13 @@ def test_what_is_seen(name: str) -> None:
 def db(tmp_path_factory: pytest.TempPathFactory) -> livingdb.Database:
     folder: Path = tmp_path_factory.mktemp("names")
     database = livingdb.create(folder / "shop.ldb", engine="embedded")
-    database.branch("main").create_table("t", {"id": "bigint"}, key="id")
+    database.branch("main").create_table("t", {"id": "bigint", "v": "int"}, key="id")
     return database
+
+
+def nested(name: str) -> pa.DataType:
+    """A type with a field of that name."""
+    return pa.list_(pa.struct([("a", pa.map_(pa.string(), pa.struct([(name, pa.int64())])))]))
 
 
 @pytest.mark.parametrize("name", UNSEEN)
@@ -52,6 +58,11 @@ def test_what_is_not_seen_is_refused_wherever_names_are_made(
         lambda: main.evolve(RenameColumn("t", "id", name)),
         lambda: main.evolve(RenameTable("t", name)),
         lambda: main.derive("v", sql=f"SELECT id AS `{name}` FROM t", key=name),
+        lambda: main.create_table("u", {"id": "bigint", "s": nested(name)}, key="id"),
+        lambda: main.evolve(AddConstraint("t", name=name, check="id > 0")),
+        lambda: main.evolve(AddUnique("t", ["v"], name=name)),
+        lambda: db.label("t.id", name),
+        lambda: main.create_index("t", ["v"], name=name),
         lambda: main.clone(name),
         lambda: db.tag(name, "main"),
         lambda: main.derive(name, sql="SELECT id FROM t"),

@@ -48,13 +48,17 @@ from livingdb.tables.batches import flat
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import Column, TableSchema
 
-__all__ = ["MaskColumn", "MaskLens", "MaskedKeyLens", "drops_before_masks"]
+__all__ = ["MaskColumn", "MaskLens", "MaskedKeyLens", "MaskedKeysMeet", "drops_before_masks"]
 
 _METHODS = ("hash", "token", "null", "constant", "bucket", "partial", "expression")
 _KEYED_METHODS = ("hash", "token")
 _VALUED_METHODS = ("constant", "bucket", "partial", "expression")
 _OWN_METHODS = ("hash", "token", "bucket", "partial")
 _KEY_METHODS = ("hash", "expression")
+
+
+class MaskedKeysMeet(DuplicateKey):
+    """Two rows have one key once it is masked; no value is named."""
 
 
 @dataclass(frozen=True)
@@ -379,9 +383,9 @@ class MaskedKeyLens(Lens):
         if name == self.table and len(np.unique(keys_of(self._new, rows))) < rows.num_rows:
             raise self._same_key()
 
-    def _same_key(self) -> DuplicateKey:
+    def _same_key(self) -> MaskedKeysMeet:
         (name,) = self.there.makes
-        return DuplicateKey(
+        return MaskedKeysMeet(
             f"table {self.table!r}: two rows have one key once {name!r} is masked, so the mask "
             "does not keep them apart: choose a wider type, another expression or another key"
         )

@@ -111,8 +111,8 @@ def _last_changes(
         return _last_changes_by_diff(graph, stretch, keys, position)
     assert base is not None
     chain = [base, *stretch.versions[::-1]]
-    line = timeline(graph.versions, chain, keys)
-    real = slice(None) if position is None else np.flatnonzero(line.cells[position])
+    line = timeline(graph.versions, chain, keys, None if position is None else [position])
+    real = slice(None) if position is None else np.flatnonzero(line.cells[0])
     changed, steps = line.keys[real], line.step[real]
     if not len(changed):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

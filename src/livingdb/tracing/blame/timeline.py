@@ -34,7 +34,7 @@ class Timeline:
     """The real changes of a chain, sorted by key and then by age.
 
     `step` says which version of the chain made the change (0: the oldest).  `cells[i]` says
-    which of the changes gave column i another value.
+    which of the changes gave the column at the i-th position another value.
     """
 
     keys: KeyArray
@@ -44,16 +44,22 @@ class Timeline:
     after: list[pa.Array]
 
 
-def timeline(versions: Versions, chain: Sequence[Version], keys: KeyArray | None) -> Timeline:
+def timeline(
+    versions: Versions,
+    chain: Sequence[Version],
+    keys: KeyArray | None,
+    positions: Sequence[int] | None = None,
+) -> Timeline:
     """What a chain of versions, each the base of the next, did to the rows with these keys.
 
-    The first version is where the chain starts; it changes nothing itself.
+    The first version is where the chain starts; it changes nothing itself.  Of columns at some
+    `positions` alone it costs as much as these.
     """
     base, *changed = chain
     deltas = [versions.delta(version) for version in changed]
     if keys is not None:
         deltas = [_restrict_delta(delta, keys) for delta in deltas]
-    return _Entries(versions, base, deltas).timeline()
+    return _Entries(versions, base, deltas, positions).timeline()
 
 
 def _restrict_delta(delta: Delta, keys: KeyArray) -> Delta:
@@ -63,12 +69,20 @@ def _restrict_delta(delta: Delta, keys: KeyArray) -> Delta:
 class _Entries:
     """Base rows and delta rows, sorted by key and age."""
 
-    def __init__(self, versions: Versions, base: Version, deltas: Sequence[Delta]):
+    def __init__(
+        self,
+        versions: Versions,
+        base: Version,
+        deltas: Sequence[Delta],
+        positions: Sequence[int] | None,
+    ):
         rows = versions.rows(base)
         shape = rows.forest.shape
         self.types = shape.types
         self.key_count = shape.key_count
-        names = [column.name for column in rows.schema.stored_columns]
+        stored = rows.schema.stored_columns
+        self.positions = range(len(stored)) if positions is None else positions
+        names = [stored[position].name for position in self.positions]
         parts = [delta.keys for delta in deltas]
         self.unique = unique = union_keys(parts)
         found, columns = rows.lookup(unique, names)
@@ -84,7 +98,8 @@ class _Entries:
         ).astype(np.int8)
         self.ops = ops[order]
         self.is_base = self.ages < 0
-        self.columns = [column.take(places) for column in columns]
+        held = (column.take(places) for column in columns)
+        self.columns = dict(zip(self.positions, held, strict=True))
         self.deltas = deltas
 
     def timeline(self) -> Timeline:
@@ -99,7 +114,7 @@ class _Entries:
         changed = ~self.is_base & (present != was)
         cells: list[Mask] = []
         values: list[tuple[pa.Array, Numbers]] = []
-        for position in range(len(self.types)):
+        for position in self.positions:
             column, source = self._column(position, solid, present, numbers)
             mask = np.zeros(len(numbers), bool)
             moved = np.flatnonzero(both & (source != source[before]))

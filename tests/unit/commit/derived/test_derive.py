@@ -308,6 +308,7 @@ def test_names_that_are_taken(db: livingdb.Database, main: livingdb.Branch) -> N
         ({}, InvalidData, "one of them"),
         ({"sql": TOTALS, "model": "a.b:c"}, InvalidData, "one of them"),
         ({"sql": "DELETE FROM orders"}, InvalidData, "a query"),
+        ({"sql": 5}, InvalidData, "a text, not int"),
         ({"sql": "SELECT 1 AS one"}, InvalidData, "at least one table"),
         ({"sql": "SELECT * FROM nowhere"}, NotFound, "nowhere"),
         ({"sql": "SELECT nothing FROM orders"}, livingdb.LivingDBError, "nothing"),

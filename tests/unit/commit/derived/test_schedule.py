@@ -64,6 +64,7 @@ def test_what_was_said_is_shown_in_plain_words(seconds: float, text: str) -> Non
         ("every", "'immediate', 'deferred'"),
         ("every blue moon", "how long is 'blue moon'"),
         ("every 0 minutes", "more than nothing"),
+        ("every 99999999999999999999 hours", "at most 36,500 days"),
         ("lag ten minutes", "how long is 'ten minutes'"),
         ("60 * * * *", "'60' is no minute"),
         ("* * 0 * *", "'0' is no day"),
