@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.server.http.conftest import Served
@@ -186,6 +187,33 @@ def test_a_request_has_its_size_and_its_turn(serve_shop: Callable[..., Served]) 
     assert (late.status_code, late.json()["code"]) == (429, "too_many_requests")
     assert late.headers["retry-after"]
     assert other.status_code == 200
+
+
+def test_some_users_do_not_take_all_threads(serve_shop: Callable[..., Served]) -> None:
+    served = serve_shop()
+    people = ["ann", "bob", "eve"]
+    for name in people:
+        served.db.people.add(name, "reader")
+        served.tokens[name] = served.db.people.issue_token(name)
+    each = Limits().concurrent
+    held, go_on = threading.Barrier(len(people) * each + 1), threading.Event()
+
+    def slow(*_: object) -> dict[str, object]:
+        held.wait(30)
+        go_on.wait(30)
+        return {}
+
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(len(people) * each) as pool:
+        patch.setattr(type(served.db), "tags", slow)
+        clients = [served.client(name) for name in people]
+        asked = [pool.submit(one.get, "/v1/tags") for one in clients for _ in range(each)]
+        held.wait(30)
+        try:
+            assert served.client("rita").get(ABOUT, timeout=10).status_code == 200
+            assert served.client(None).get("/ready", timeout=10).status_code == 200
+        finally:
+            go_on.set()
+        assert {one.result().status_code for one in asked} == {200}
 
 
 def test_every_error_has_a_status() -> None:
