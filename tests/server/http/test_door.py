@@ -189,6 +189,41 @@ def test_a_request_has_its_size_and_its_turn(serve_shop: Callable[..., Served]) 
     assert other.status_code == 200
 
 
+def test_strangers_send_little(served: Served) -> None:
+    nobody = served.client(None)
+    token = {"token": served.tokens["rita"]}
+    assert nobody.post("/v1/login", json=token).status_code == 200
+    for content in (b" " * 100_000, iter([b" " * 10_000] * 10)):
+        json = {"Content-Type": "application/json"}
+        big = nobody.post("/v1/login", content=content, headers=json)
+        assert (big.status_code, big.json()["code"]) == (413, "too_large")
+
+
+def test_pages_of_sites_that_are_allowed_come_in(serve_shop: Callable[..., Served]) -> None:
+    served = serve_shop(allowed_origins=("https://app.example.com",))
+    nobody, rita = served.client(None), served.client("rita")
+    here, there = {"Origin": "https://app.example.com"}, {"Origin": "https://evil.example"}
+    wish = {"Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "if-match"}
+    asked = nobody.options("/v1/retention", headers={**here, **wish})
+    assert asked.status_code == 200
+    assert asked.headers["access-control-allow-origin"] == here["Origin"]
+    assert "PUT" in asked.headers["access-control-allow-methods"]
+    assert "if-match" in asked.headers["access-control-allow-headers"].lower()
+    assert "access-control-allow-credentials" not in asked.headers
+    for client, status in ((rita, 200), (nobody, 401)):
+        answer = client.get(ABOUT, headers=here)
+        assert answer.status_code == status
+        assert answer.headers["access-control-allow-origin"] == here["Origin"]
+        assert "LivingDB-Next" in answer.headers["access-control-expose-headers"]
+    for refused in (
+        nobody.options(ABOUT, headers={**there, **wish}),
+        rita.get(ABOUT, headers=there),
+        nobody.options(ABOUT, headers={**here, **wish, "Host": "rebound.example"}),
+    ):
+        assert refused.status_code in (403, 421)
+        assert "access-control-allow-origin" not in refused.headers
+
+
 def test_some_users_do_not_take_all_threads(serve_shop: Callable[..., Served]) -> None:
     served = serve_shop()
     people = ["ann", "bob", "eve"]
