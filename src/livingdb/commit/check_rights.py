@@ -233,6 +233,8 @@ class _Check:
                 )
         elif isinstance(change, NewSync | RedefinedSync):
             self._check_sync(change.row)
+            if isinstance(change, NewSync):
+                self._check_merges_only(change.row)
         elif isinstance(change, DroppedSync):
             for row in self._graph.catalog.syncs.by_ids([change.id]):
                 self._check_sync(row)
@@ -247,6 +249,15 @@ class _Check:
             what = f"sync {' + '.join(names.get(one, '?') for one in row.sources)} with {name!r}"
             if end in written and not self._user.may(Role.MAINTAINER, name):
                 raise forbidden_error(self._user, what, Role.MAINTAINER, name)
+
+    def _check_merges_only(self, row: SyncRow) -> None:
+        """What takes merges only is not written by a new one-way sync either."""
+        for end in row.written_branches:
+            if self._rules.get(end, {}).get(MERGE_ONLY):
+                name = self._names_of({end}).get(end, "?")
+                raise Forbidden(
+                    f"{self._user.name} may not let a sync write {name!r}: it takes merges only"
+                )
 
     def _names_of(self, ids: set[BranchId]) -> Mapping[BranchId, str]:
         new = {c.id: c.name for c in self._proposal.changes if isinstance(c, NewBranch)}

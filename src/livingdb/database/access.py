@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, cast
 
 from sqlalchemy import Connection
 
-from livingdb.access.acting import Acting, acting, is_checked, speaker
+from livingdb.access.acting import Acting, acting, in_step_with, is_checked, speaker
 from livingdb.access.audit import DONE, REFUSED, entry
 from livingdb.access.roles import Role
 from livingdb.access.sight import Sight
 from livingdb.access.user import User, read_user
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.commit.check_rights import MERGE_ONLY
 from livingdb.errors import Forbidden, LivingDBError, NotFound
 from livingdb.graph.graph import Graph
 
@@ -194,6 +195,19 @@ class Access(ABC):
         who = acting(self._whole_graph)
         if who is not None:
             who.require_in_step(role, branch, what)
+
+    def _require_beyond_merges(self, branch: str, what: str) -> None:
+        """`Forbidden` unless who acts here sets the rules of all that takes merges only there.
+
+        There is the branch, and all that a change of it reaches along two-way syncs.
+        """
+        graph, who = self._whole_graph, acting(self._whole_graph)
+        if who is None:
+            return
+        row, rules = graph.branch(branch), graph.catalog.merge_requests.rules()
+        for one in (row, *in_step_with(graph, row)):
+            if rules.get(one.id, {}).get(MERGE_ONLY):
+                who.check_role(who.user, Role.OWNER, one, what)
 
     def _require_name(self, role: Role, name: str, what: str) -> None:
         """The same of a name that need not be there."""

@@ -37,6 +37,9 @@ __all__ = [
     "updatable_sync",
 ]
 
+_LETTING_IN = ("resume", "approve", "reattach", "realign")
+"""What lets a sync write what came up while it did not run."""
+
 
 def every_sync(database: Database) -> list[Sync]:
     """Every sync, by name."""
@@ -339,6 +342,9 @@ class Sync:
             ends = [*self.sources, self.target]
         for end in ends:
             self.database._require(Role.MAINTAINER, end, f"{what} the sync {self.name!r}")
+            if what in _LETTING_IN and self.direction != "forward":
+                said = f"{what} the sync {self.name!r}, which writes what takes merges only"
+                self.database._require_beyond_merges(end, said)
         return self.database._author_of(by)
 
     def _take_over(self) -> None:

@@ -296,6 +296,33 @@ def test_merge_only_holds_for_the_group(db: livingdb.Database) -> None:
         db.branch("v2").insert("users", [{"id": 9, "name": "x", "age": 1}])
 
 
+def test_merge_only_is_not_gone_around_by_syncs(db: livingdb.Database) -> None:
+    db.people.add("mia", role="maintainer", branches="*")
+    main = db.branch("main")
+    main.clone("dev/tw", sync="both")
+    for name in ("main", "dev/a"):
+        db.protect(name)
+    head = main.head.id
+    with db.acting_as("mia"):
+        with pytest.raises(Forbidden, match="let a sync write 'dev/a': it takes merges only"):
+            db.branch("dev/a").evolve(AddColumn("users", "age", "int"), to="v2", sync="reverse")
+        db.sync("dev/tw").detach()
+        db.branch("dev/tw").insert("users", [{"id": 9, "name": "x"}])
+        for act in (
+            lambda: db.sync("dev/tw").reattach("theirs"),
+            lambda: db.sync("dev/tw").resume(),
+            lambda: db.sync("dev/tw").approve(),
+            lambda: db.sync("dev/tw").realign("main"),
+        ):
+            with pytest.raises(Forbidden, match="takes merges only: that takes the role owner"):
+                act()
+    assert main.head.id == head
+    db.people.grant("mia", "owner", "main")
+    with db.acting_as("mia"):
+        db.sync("dev/tw").reattach("theirs")
+    assert main.table("users").get(9) is not None
+
+
 def test_the_audit_is_chained(db: livingdb.Database) -> None:
     ann = db.people.add("ann", role="writer", branches="dev/*")
     with db.acting_as(ann):
