@@ -23,6 +23,7 @@ from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
+from livingdb.commit.drop_branch import DroppedBranch
 from livingdb.commit.proposal import Proposal, have_same_schemas
 from livingdb.commit.sync_owners import owned_by
 from livingdb.errors import Forbidden
@@ -235,9 +236,17 @@ class _Check:
             self._check_sync(change.row)
             if isinstance(change, NewSync):
                 self._check_merges_only(change.row)
+        elif isinstance(change, DroppedBranch):
+            self._check_drop(change.branch)
         elif isinstance(change, DroppedSync):
             for row in self._graph.catalog.syncs.by_ids([change.id]):
                 self._check_sync(row)
+
+    def _check_drop(self, branch: BranchRow) -> None:
+        """To drop a branch takes a maintainer, and one that has a rule its owner."""
+        role = Role.OWNER if self._rules.get(branch.id) else Role.MAINTAINER
+        if not self._user.may(role, branch.name):
+            raise forbidden_error(self._user, f"drop {branch.name!r}", role, branch.name)
 
     def _check_sync(self, row: SyncRow) -> None:
         """A sync takes a maintainer of what it writes, who reads all that it comes from."""

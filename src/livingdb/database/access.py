@@ -20,6 +20,7 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit.check_rights import MERGE_ONLY
 from livingdb.errors import Forbidden, LivingDBError, NotFound
+from livingdb.graph.draft import Action
 from livingdb.graph.graph import Graph
 
 if TYPE_CHECKING:
@@ -114,6 +115,15 @@ class Access(ABC):
         if who is not None:
             noted = entry(who.user.name, action, str(subject), DONE)
             self._whole_graph.catalog.audit.add(connection, [noted])
+
+    def _note(self, action: str, subject: object = "") -> Action:
+        """What a transaction does to write down, with what it does, that a user did that."""
+        return lambda connection: self._note_in(connection, action, subject)
+
+    def _require_may_drop(self, branch: str) -> None:
+        """`Forbidden` unless who acts here may drop a branch."""
+        self._require(Role.MAINTAINER, branch, f"drop {branch!r}")
+        self._require_ruler(branch, f"drop {branch!r}")
 
     def _note_refused(self, words: str) -> None:
         """Write down that who acts here was refused something, if that is possible."""

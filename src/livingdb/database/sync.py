@@ -19,6 +19,7 @@ from livingdb.derivation.hidden_tables import condition_column, quarantine_table
 from livingdb.derivation.lag import Lag
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError, NotFound
+from livingdb.graph.draft import Action
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot_columns import to_datetime
@@ -397,11 +398,11 @@ class Sync:
         return notebook_html(self)
 
 
-def drop_branch(graph: Graph, branch: BranchRow, detach: bool, force: bool) -> None:
+def drop_branch(graph: Graph, branch: BranchRow, detach: bool, force: bool, noted: Action) -> None:
     """Forget a branch; one in an active sync only with `detach`, and the sync with it."""
     from livingdb.commit.drop_branch import drop_branches, plan_drop
 
-    drop_branches(graph, [plan_drop(graph, branch, detach, force=force)], now())
+    drop_branches(graph, [plan_drop(graph, branch, detach, force=force)], now(), noted)
 
 
 def schema_sync_of(database: Database, name: str) -> Sync | None:

@@ -323,6 +323,64 @@ def test_merge_only_is_not_gone_around_by_syncs(db: livingdb.Database) -> None:
     assert main.table("users").get(9) is not None
 
 
+@pytest.mark.parametrize("statement", ["DROP VIEW totals", "DROP MATERIALIZED VIEW totals"])
+def test_a_view_is_dropped_by_who_maintains_it(db: livingdb.Database, statement: str) -> None:
+    main = db.branch("main")
+    main.derive("totals", "SELECT count(*) AS n FROM users", when="immediate")
+    db.people.add("rita", "reader")
+    db.people.add("will", "writer")
+    db.people.add("mia", "maintainer")
+    for user in ("rita", "will"):
+        with db.acting_as(user), pytest.raises(Forbidden, match=r"drop 'totals': .*maintainer"):
+            main.sql(statement)
+    db.protect("totals")
+    with db.acting_as("mia"):
+        with pytest.raises(Forbidden, match="which has a rule: that takes the role owner"):
+            main.sql(statement)
+        with pytest.raises(Forbidden):
+            main.derive("totals", "SELECT 1 AS n FROM users", replace=True, sync="none")
+    db.protect("totals", merge_only=False)
+    db.people.grant("mia", "owner", "totals")
+    with db.acting_as("mia"):
+        main.sql(statement)
+    assert [branch.name for branch in db.branches()] == ["dev/a", "main"]
+    last = db.people.audit(1).to_pylist()[0]
+    assert (last["person"], last["action"], last["subject"]) == ("mia", "drop branch", "totals")
+
+
+def test_what_cannot_be_written_down_is_not_done(
+    db: livingdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db.people.add("olga", "owner")
+    db.branch("main").derive("totals", "SELECT count(*) AS n FROM users", when="immediate")
+    db.label("users.id", "key")
+    db.watch("old", livingdb.alert.on_merge("main"))
+
+    def fail(*given: object) -> None:
+        raise livingdb.errors.StorageFailure("the disk is full")
+
+    def state() -> object:
+        names = [branch.name for branch in db.branches()]
+        return names, db.labels(), [watch.name for watch in db.watches()], dict(db.tags())
+
+    before = state()
+    monkeypatch.setattr(type(db._graph.catalog.audit), "add", fail)
+    with db.acting_as("olga"):
+        for act in (
+            lambda: db.drop_branch("dev/a"),
+            lambda: db.rename_branch("dev/a", "dev/b"),
+            lambda: db.branch("main").sql("DROP VIEW totals"),
+            lambda: db.label("users.name", "pii"),
+            lambda: db.unlabel("users.id"),
+            lambda: db.watch("new", livingdb.alert.on_merge("main")),
+            lambda: db.unwatch("old"),
+            lambda: db.tag("v1", "main"),
+        ):
+            with pytest.raises(livingdb.errors.StorageFailure):
+                act()
+    assert state() == before
+
+
 def test_the_audit_is_chained(db: livingdb.Database) -> None:
     ann = db.people.add("ann", role="writer", branches="dev/*")
     with db.acting_as(ann):
