@@ -8,10 +8,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from starlette.responses import Response
 from tests.server.http.conftest import Served
 
 from livingdb import errors
 from livingdb.errors import Forbidden, InvalidData
+from livingdb.server.http.browser_sessions import BrowserSessions
 from livingdb.server.http.failures import STATUSES, status_of
 from livingdb.server.serve import Server
 from livingdb.server.settings import Limits, ServerSettings
@@ -93,6 +95,20 @@ def test_a_browser_has_a_cookie_and_knows_a_secret(served: Served) -> None:
     assert browser.post("/v1/logout", headers=knowing).status_code == 200
     assert browser.get(ABOUT).status_code == 401
     assert browser.post("/v1/login", json={"token": "wrong"}).status_code == 401
+
+
+def test_who_logs_in_often_ends_no_session_of_others() -> None:
+    browsers, answer = BrowserSessions(), Response()
+
+    def log_in(token: str) -> str:
+        browsers.open(token, answer, is_secure=False)
+        return answer.headers.getlist("set-cookie")[-1].partition("=")[2].partition(";")[0]
+
+    first = log_in("ann")
+    last = [log_in("bob") for _ in range(150)][-1]
+    assert browsers.find(first) is not None
+    assert browsers.find(last) is not None
+    assert len(browsers._sessions) == 101
 
 
 def test_a_token_counts_until_it_is_revoked(served: Served) -> None:
