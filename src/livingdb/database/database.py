@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
-from livingdb.access.acting import unchecked
+from livingdb.access.acting import acting, unchecked
 from livingdb.access.roles import Role
 from livingdb.alerts.dispatcher import Dispatcher
 from livingdb.catalog.snapshots import SnapshotRow
@@ -278,6 +278,8 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         """The branch that is meant where none is named: "main", unless another one was chosen."""
         row = self._graph.default_branch()
         if row is None:
+            if acting(self._whole_graph) is not None:
+                raise NotFound("you see no default branch: name the branch that is meant")
             raise NotFound(
                 "the default branch was dropped: db.set_default_branch(name) chooses another one"
             )

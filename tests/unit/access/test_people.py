@@ -64,6 +64,12 @@ def test_users_have_roles_on_patterns(db: livingdb.Database) -> None:
         pass
 
 
+def test_who_does_not_see_the_default_branch_is_told_to_name_one(db: livingdb.Database) -> None:
+    db.people.add("ann", "reader", "dev/*")
+    with db.acting_as("ann"), pytest.raises(livingdb.NotFound, match="you see no default branch"):
+        _ = db.default_branch
+
+
 def test_tokens(db: livingdb.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     ann = db.people.add("ann", role="writer", branches="dev/*")
     secret = db.people.issue_token("ann", days=2, note="laptop")
