@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import typing
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from livingdb.errors import (
     AlreadyExists,
@@ -98,8 +97,9 @@ __all__ = [
     "restore",
 ]
 
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
+
+@contextlib.contextmanager
+def _without_garbage_collection() -> typing.Iterator[None]:
     """Do not look for garbage meanwhile: modules leave none, and each look takes longer."""
     was_enabled = gc.isenabled()
     gc.disable()
