@@ -24,6 +24,7 @@ __all__ = [
     "acting",
     "forbidden_error",
     "hiding_unseen",
+    "in_step_with",
     "is_checked",
     "speaker",
     "unchecked",

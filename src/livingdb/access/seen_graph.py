@@ -44,7 +44,8 @@ from livingdb.graph.sync_chains import SyncChains
 
 __all__ = ["NamingGraph", "SeenGraph"]
 
-_FOLLOWING = ("clone", "derive", "propagate", "schema_change")
+_PROPAGATE = "propagate"
+_FOLLOWING = ("clone", "derive", _PROPAGATE, "schema_change")
 """Edges that tell of snapshots that are no parents of what they lead to."""
 _UNSEEN = "?"
 """What a branch is called that is not seen."""
@@ -103,6 +104,9 @@ class SeenGraph(Graph):
         found = self._whole.record(address)
         edge = found.edge
         if not self._names_unseen(found):
+            if self._repeats_unseen(found):
+                edge = replace(edge, author="", message="")
+                found = replace(found, edge=edge)
             home = edge.details.get("definition", {}).get("home")
             if not home or self._sees_id(home):
                 return found
@@ -119,8 +123,18 @@ class SeenGraph(Graph):
         return replace(found, edge=shown)
 
     def follows_unseen(self, row: SnapshotRow) -> bool:
-        """Whether a snapshot was made from another one that is not seen."""
-        return row.kind in _FOLLOWING and self._names_unseen(self._whole.record(row.address))
+        """Whether a snapshot says what was said of another one that is not seen."""
+        return row.kind in _FOLLOWING and self._repeats_unseen(self._whole.record(row.address))
+
+    def _repeats_unseen(self, record: SnapshotRecord) -> bool:
+        """The same: it was made from that one, or was carried on from what was."""
+        if self._names_unseen(record):
+            return True
+        if record.edge.kind != _PROPAGATE:
+            return False
+        sources = (Address(bytes.fromhex(text)) for text in record.edge.sources.values())
+        before = (self._whole.record(address) for address in sources)
+        return any(one.edge.kind in _FOLLOWING and self._repeats_unseen(one) for one in before)
 
     def _names_unseen(self, record: SnapshotRecord) -> bool:
         sources = record.edge.sources

@@ -23,6 +23,7 @@ from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
+from livingdb.commit.drop_branch import DroppedBranch
 from livingdb.commit.proposal import Proposal, have_same_schemas
 from livingdb.commit.sync_owners import owned_by
 from livingdb.errors import Forbidden
@@ -233,9 +234,19 @@ class _Check:
                 )
         elif isinstance(change, NewSync | RedefinedSync):
             self._check_sync(change.row)
+            if isinstance(change, NewSync):
+                self._check_merges_only(change.row)
+        elif isinstance(change, DroppedBranch):
+            self._check_drop(change.branch)
         elif isinstance(change, DroppedSync):
             for row in self._graph.catalog.syncs.by_ids([change.id]):
                 self._check_sync(row)
+
+    def _check_drop(self, branch: BranchRow) -> None:
+        """To drop a branch takes a maintainer, and one that has a rule its owner."""
+        role = Role.OWNER if self._rules.get(branch.id) else Role.MAINTAINER
+        if not self._user.may(role, branch.name):
+            raise forbidden_error(self._user, f"drop {branch.name!r}", role, branch.name)
 
     def _check_sync(self, row: SyncRow) -> None:
         """A sync takes a maintainer of what it writes, who reads all that it comes from."""
@@ -247,6 +258,15 @@ class _Check:
             what = f"sync {' + '.join(names.get(one, '?') for one in row.sources)} with {name!r}"
             if end in written and not self._user.may(Role.MAINTAINER, name):
                 raise forbidden_error(self._user, what, Role.MAINTAINER, name)
+
+    def _check_merges_only(self, row: SyncRow) -> None:
+        """What takes merges only is not written by a new one-way sync either."""
+        for end in row.written_branches:
+            if self._rules.get(end, {}).get(MERGE_ONLY):
+                name = self._names_of({end}).get(end, "?")
+                raise Forbidden(
+                    f"{self._user.name} may not let a sync write {name!r}: it takes merges only"
+                )
 
     def _names_of(self, ids: set[BranchId]) -> Mapping[BranchId, str]:
         new = {c.id: c.name for c in self._proposal.changes if isinstance(c, NewBranch)}

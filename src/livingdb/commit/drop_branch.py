@@ -15,6 +15,7 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import DETACHED, SyncRow
 from livingdb.derivation.view import KIND
 from livingdb.errors import RuleViolation, TransactionConflict
+from livingdb.graph.draft import Action
 from livingdb.graph.graph import Graph
 from livingdb.guard.sync_state import NOBODY, set_state
 
@@ -100,10 +101,14 @@ def plan_drop(
     )
 
 
-def drop_branches(graph: Graph, dropped: Sequence[DroppedBranch], moment: int) -> None:
-    """Forget branches in one transaction."""
+def drop_branches(
+    graph: Graph, dropped: Sequence[DroppedBranch], moment: int, noted: Action | None = None
+) -> None:
+    """Forget branches in one transaction, in which `noted` writes down that somebody did."""
     with graph.catalog.write() as connection:
         for change in dropped:
             change.store(graph.catalog, connection, (), moment)
         if any(change.changed_syncs for change in dropped):
             graph.catalog.raise_epoch(connection)
+        if noted is not None:
+            noted(connection)

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, cast
 
 from sqlalchemy import Connection
 
-from livingdb.access.acting import Acting, acting, is_checked, speaker
+from livingdb.access.acting import Acting, acting, in_step_with, is_checked, speaker
 from livingdb.access.audit import DONE, REFUSED, entry
 from livingdb.access.roles import Role
 from livingdb.access.sight import Sight
 from livingdb.access.user import User, read_user
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
+from livingdb.commit.check_rights import MERGE_ONLY
 from livingdb.errors import Forbidden, LivingDBError, NotFound
+from livingdb.graph.draft import Action
 from livingdb.graph.graph import Graph
 
 if TYPE_CHECKING:
@@ -114,6 +116,15 @@ class Access(ABC):
             noted = entry(who.user.name, action, str(subject), DONE)
             self._whole_graph.catalog.audit.add(connection, [noted])
 
+    def _note(self, action: str, subject: object = "") -> Action:
+        """What a transaction does to write down, with what it does, that a user did that."""
+        return lambda connection: self._note_in(connection, action, subject)
+
+    def _require_may_drop(self, branch: str) -> None:
+        """`Forbidden` unless who acts here may drop a branch."""
+        self._require(Role.MAINTAINER, branch, f"drop {branch!r}")
+        self._require_ruler(branch, f"drop {branch!r}")
+
     def _note_refused(self, words: str) -> None:
         """Write down that who acts here was refused something, if that is possible."""
         with suppress(LivingDBError):
@@ -194,6 +205,19 @@ class Access(ABC):
         who = acting(self._whole_graph)
         if who is not None:
             who.require_in_step(role, branch, what)
+
+    def _require_beyond_merges(self, branch: str, what: str) -> None:
+        """`Forbidden` unless who acts here sets the rules of all that takes merges only there.
+
+        There is the branch, and all that a change of it reaches along two-way syncs.
+        """
+        graph, who = self._whole_graph, acting(self._whole_graph)
+        if who is None:
+            return
+        row, rules = graph.branch(branch), graph.catalog.merge_requests.rules()
+        for one in (row, *in_step_with(graph, row)):
+            if rules.get(one.id, {}).get(MERGE_ONLY):
+                who.check_role(who.user, Role.OWNER, one, what)
 
     def _require_name(self, role: Role, name: str, what: str) -> None:
         """The same of a name that need not be there."""

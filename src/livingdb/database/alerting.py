@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +17,7 @@ from livingdb.alerts.sinks import check_severity, from_json, sinks_to_json
 from livingdb.catalog.alerts import WatchRow
 from livingdb.database.alert import Alert, every_alert
 from livingdb.errors import InvalidData, InvalidName, LivingDBError, NotFound
+from livingdb.graph.draft import Action
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.snapshot_columns import to_datetime
 
@@ -50,8 +50,8 @@ class Alerting(ABC):
         """The same, in the transaction that does it."""
 
     @abstractmethod
-    def _noting(self, action: str, subject: object = "") -> AbstractContextManager[None]:
-        """Do inside what is no proposal; once it is done, it is written down that a user did it."""
+    def _note(self, action: str, subject: object = "") -> Action:
+        """What a transaction does to write down, with what it does, that a user did that."""
 
     def alerts(
         self, state: str | None = None, severity: str | None = None, sync: str | None = None
@@ -85,8 +85,7 @@ class Alerting(ABC):
     ) -> Watch:
         """Raise alerts when something happens; see `livingdb.alert.on_schema_change` and so on."""
         self._require_everywhere(Role.MAINTAINER, "watch the database")
-        with self._noting("watch", name):
-            return add_watch(self._graph, name, what, alerts, severity)
+        return add_watch(self._graph, name, what, alerts, severity, self._note("watch", name))
 
     def watches(self) -> list[Watch]:
         """Every watch, by name."""
@@ -95,8 +94,7 @@ class Alerting(ABC):
     def unwatch(self, name: str) -> None:
         """Forget a watch; its alerts stay."""
         self._require_everywhere(Role.MAINTAINER, "watch the database")
-        with self._noting("unwatch", name):
-            drop_watch(self._graph, name)
+        drop_watch(self._graph, name, self._note("unwatch", name))
 
     def check_watches(self) -> list[Alert]:
         """Look at lag, failures and growth now, as the runner does; the alerts that it raised."""
@@ -179,7 +177,9 @@ def readable_sinks(sinks: Sequence[dict[str, Any]]) -> list[Sink]:
     return found
 
 
-def add_watch(graph: Graph, name: str, what: object, alerts: object, severity: str) -> Watch:
+def add_watch(
+    graph: Graph, name: str, what: object, alerts: object, severity: str, noted: Action
+) -> Watch:
     """A new watch, from the next commit on; `AlreadyExists` if the name is taken."""
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise InvalidName(f"{name!r} is no name for a watch")
@@ -201,15 +201,17 @@ def add_watch(graph: Graph, name: str, what: object, alerts: object, severity: s
     row = WatchRow(name, spec, now(), state)
     with graph.catalog.write() as connection:
         graph.catalog.watches.add(connection, row)
+        noted(connection)
         graph.catalog.raise_epoch(connection)
     return Watch(row)
 
 
-def drop_watch(graph: Graph, name: str) -> None:
+def drop_watch(graph: Graph, name: str, noted: Action) -> None:
     """Forget a watch; `NotFound` if there is none."""
     with graph.catalog.write() as connection:
         if not graph.catalog.watches.drop(connection, name):
             raise NotFound(f"there is no watch {name!r}")
+        noted(connection)
         graph.catalog.raise_epoch(connection)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
-from livingdb.access.acting import unchecked
+from livingdb.access.acting import acting, unchecked
 from livingdb.access.roles import Role
 from livingdb.alerts.dispatcher import Dispatcher
 from livingdb.catalog.snapshots import SnapshotRow
@@ -230,13 +230,12 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         One in an active sync needs `detach`, and the default branch needs `force`.
         """
         row = self._graph.branch(str(name))
-        self._require(Role.MAINTAINER, row.name, f"drop {row.name!r}")
-        self._require_ruler(row.name, f"drop {row.name!r}")
+        self._require_may_drop(row.name)
         graph = self._pipeline.graph
         if graph.branches.count() == 1:
             raise InvalidData(f"{name!r} is the only branch; a database has at least one")
-        with self._noting("drop branch", row.name):
-            drop_branch(graph, graph.branch(row.name), detach, force)
+        noted = self._note("drop branch", row.name)
+        drop_branch(graph, graph.branch(row.name), detach, force, noted)
 
     def retire(self, version: str, policy: str = "reject") -> RetiredVersion:
         """End a schema version: its neighbours in the chain stay in step with each other.
@@ -270,8 +269,8 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         self._require(Role.MAINTAINER, str(name), f"rename {str(name)!r}")
         self._require_name(Role.MAINTAINER, str(to), f"rename {str(name)!r} to {str(to)!r}")
         self._require_ruler(str(name), f"rename {str(name)!r}")
-        with self._noting("rename branch", f"{name} to {to}"):
-            rename_branch(self._whole_graph, str(name), str(to))
+        noted = self._note("rename branch", f"{name} to {to}")
+        rename_branch(self._whole_graph, str(name), str(to), noted)
         return Branch(self, str(to))
 
     @property
@@ -279,6 +278,8 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         """The branch that is meant where none is named: "main", unless another one was chosen."""
         row = self._graph.default_branch()
         if row is None:
+            if acting(self._whole_graph) is not None:
+                raise NotFound("you see no default branch: name the branch that is meant")
             raise NotFound(
                 "the default branch was dropped: db.set_default_branch(name) chooses another one"
             )
@@ -386,14 +387,13 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
     def label(self, column: str, label: str) -> None:
         """Say what a column is, on every branch: db.label("users.email", "pii")."""
         self._require_everywhere(Role.MAINTAINER, "label columns")
-        with self._noting("label", f"{column} {label}"):
-            add_label(self._graph, column, label)
+        add_label(self._graph, column, label, self._note("label", f"{column} {label}"))
 
     def unlabel(self, column: str, label: str | None = None) -> None:
         """Take a label from a column, or all it has."""
         self._require_everywhere(Role.MAINTAINER, "label columns")
-        with self._noting("unlabel", column if label is None else f"{column} {label}"):
-            drop_label(self._graph, column, label)
+        noted = self._note("unlabel", column if label is None else f"{column} {label}")
+        drop_label(self._graph, column, label, noted)
 
     def labels(self) -> dict[str, list[str]]:
         """The columns that have labels, as 'table.column', and which."""

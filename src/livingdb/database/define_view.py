@@ -20,6 +20,7 @@ from livingdb.tables.letter_case import find_alike
 
 if TYPE_CHECKING:
     from livingdb.database.branch import Branch
+    from livingdb.database.database import Database
     from livingdb.database.snapshot import Snapshot
     from livingdb.sql.view_statements import ViewStatement
 
@@ -31,7 +32,7 @@ def define_view(branch: Branch, statement: ViewStatement, author: str | None) ->
     graph = branch.database._graph
     known = _view_named(graph, branch.name, statement.name)
     if statement.query is None:
-        _drop(graph, statement, known)
+        _drop(branch.database, statement, known)
         return None
     if known is not None and statement.if_missing:
         return None
@@ -59,14 +60,18 @@ def define_view(branch: Branch, statement: ViewStatement, author: str | None) ->
     return made.head
 
 
-def _drop(graph: Graph, statement: ViewStatement, known: str | None) -> None:
+def _drop(database: Database, statement: ViewStatement, known: str | None) -> None:
     if known is None:
         if statement.if_exists:
             return
-        others = find_alike(statement.name, [s.spec["name"] for s in _all_views(graph)])
+        views = _all_views(database._graph)
+        others = find_alike(statement.name, [s.spec["name"] for s in views])
         where = "" if not others else f", but one on another branch: {others[0]}"
         raise NotFound(f"there is no derived object {statement.name!r} here{where}")
-    drop_branches(graph, [objects.plan_view_drop(graph, known)], now())
+    database._require_may_drop(known)
+    graph = database._pipeline.graph
+    noted = database._note("drop branch", known)
+    drop_branches(graph, [objects.plan_view_drop(graph, known)], now(), noted)
 
 
 def _all_views(graph: Graph) -> list[SyncRow]:

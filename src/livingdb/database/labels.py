@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from livingdb.errors import InvalidData, NotFound
+from livingdb.graph.draft import Action
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.tables.visible_names import check_visible
@@ -30,7 +31,7 @@ def _check_column(graph: Graph, table: str, column: str) -> None:
     raise NotFound(f"no branch has a table {table!r} with a column {column!r}")
 
 
-def add_label(graph: Graph, name: str, label: str) -> None:
+def add_label(graph: Graph, name: str, label: str, noted: Action) -> None:
     """Give a column a label, on every branch."""
     table, column = _split_column(name)
     if not isinstance(label, str) or not label.strip():
@@ -39,15 +40,17 @@ def add_label(graph: Graph, name: str, label: str) -> None:
     _check_column(graph, table, column)
     with graph.catalog.write() as connection:
         graph.catalog.labels.add(connection, table, column, label)
+        noted(connection)
 
 
-def drop_label(graph: Graph, name: str, label: str | None) -> None:
+def drop_label(graph: Graph, name: str, label: str | None, noted: Action) -> None:
     """Take a label from a column; None: all it has."""
     table, column = _split_column(name)
     with graph.catalog.write() as connection:
         if not graph.catalog.labels.drop(connection, table, column, label):
             what = "no label" if label is None else f"no label {label!r}"
             raise NotFound(f"the column {name!r} has {what}")
+        noted(connection)
 
 
 def labels(graph: Graph) -> dict[str, list[str]]:

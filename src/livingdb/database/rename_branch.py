@@ -26,6 +26,7 @@ from livingdb.errors import (
     RuleViolation,
     TransactionConflict,
 )
+from livingdb.graph.draft import Action
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import check_branch, check_free, is_hidden
 from livingdb.guard.rename_references import rename_references
@@ -33,8 +34,8 @@ from livingdb.guard.rename_references import rename_references
 __all__ = ["rename_branch"]
 
 
-def rename_branch(graph: Graph, old: str, new: str) -> None:
-    """Give a branch another name.
+def rename_branch(graph: Graph, old: str, new: str, noted: Action) -> None:
+    """Give a branch another name, in a transaction in which `noted` writes that down.
 
     `AlreadyExists` if a branch or a tag has it, `InvalidName` if one does but for the case, and
     `RuleViolation` for the branch of a derived object, whose name is that of its table.
@@ -51,6 +52,7 @@ def rename_branch(graph: Graph, old: str, new: str) -> None:
             raise TransactionConflict(f"the branch {old!r} was renamed or dropped meanwhile")
         graph.catalog.former_names.add_renamed(connection, branch.name, branch.id)
         _Followers(graph, connection, branch, new).rename()
+        noted(connection)
 
 
 def _refuse_derived(graph: Graph, branch: BranchRow) -> None:

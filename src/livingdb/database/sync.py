@@ -19,6 +19,7 @@ from livingdb.derivation.hidden_tables import condition_column, quarantine_table
 from livingdb.derivation.lag import Lag
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError, NotFound
+from livingdb.graph.draft import Action
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot_columns import to_datetime
@@ -36,6 +37,9 @@ __all__ = [
     "schema_sync_of",
     "updatable_sync",
 ]
+
+_LETTING_IN = ("resume", "approve", "reattach", "realign")
+"""What lets a sync write what came up while it did not run."""
 
 
 def every_sync(database: Database) -> list[Sync]:
@@ -339,6 +343,9 @@ class Sync:
             ends = [*self.sources, self.target]
         for end in ends:
             self.database._require(Role.MAINTAINER, end, f"{what} the sync {self.name!r}")
+            if what in _LETTING_IN and self.direction != "forward":
+                said = f"{what} the sync {self.name!r}, which writes what takes merges only"
+                self.database._require_beyond_merges(end, said)
         return self.database._author_of(by)
 
     def _take_over(self) -> None:
@@ -391,11 +398,11 @@ class Sync:
         return notebook_html(self)
 
 
-def drop_branch(graph: Graph, branch: BranchRow, detach: bool, force: bool) -> None:
+def drop_branch(graph: Graph, branch: BranchRow, detach: bool, force: bool, noted: Action) -> None:
     """Forget a branch; one in an active sync only with `detach`, and the sync with it."""
     from livingdb.commit.drop_branch import drop_branches, plan_drop
 
-    drop_branches(graph, [plan_drop(graph, branch, detach, force=force)], now())
+    drop_branches(graph, [plan_drop(graph, branch, detach, force=force)], now(), noted)
 
 
 def schema_sync_of(database: Database, name: str) -> Sync | None:

@@ -57,6 +57,11 @@ class TableReader:
         return self._rows
 
     @property
+    def engine(self) -> str | None:
+        """The engine that answers conditions on the rows; None: whichever suits."""
+        return self._engine
+
+    @property
     def schema(self) -> pa.Schema:
         """Columns and their types."""
         return self.rows.schema.arrow

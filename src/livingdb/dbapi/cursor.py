@@ -69,6 +69,8 @@ class Cursor:
 
         self._check_open()
         self._clear()
+        if not isinstance(parameters, Iterable):
+            raise InterfaceError(f"parameters are those of each row, not {parameters!r}")
         given = list(parameters)
         with translated_errors(statement):
             rows = insert_columns(statement, given)
@@ -98,7 +100,10 @@ class Cursor:
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
         """The next rows, `arraysize` of them unless told."""
-        return list(islice(self._fetchable(), self.arraysize if size is None else size))
+        most = self.arraysize if size is None else size
+        if not isinstance(most, int) or most < 0:
+            raise InterfaceError(f"{most!r} rows: say how many, 0 or more")
+        return list(islice(self._fetchable(), most))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows that are left."""

@@ -19,7 +19,7 @@ from livingdb.engines.value_ranges import (
 )
 from livingdb.tables.schema import Column, TableSchema
 from livingdb.trees.keys import PRESENT, KeyCodec
-from livingdb.trees.scan import Span, ZoneFilter
+from livingdb.trees.scan import ALL, Span, ZoneFilter
 
 __all__ = ["ScanBounds", "key_ranges", "scan_bounds", "spans_of"]
 
@@ -34,12 +34,18 @@ class ScanBounds:
     filters: tuple[ZoneFilter, ...] = ()
 
 
-def scan_bounds(schema: TableSchema, wanted: Mapping[str, Ranges]) -> ScanBounds:
-    """The part of a table that holds every row whose columns lie in the ranges."""
+def scan_bounds(
+    schema: TableSchema, wanted: Mapping[str, Ranges], within: Span = ALL
+) -> ScanBounds:
+    """The part of a table that holds every row whose columns lie in the ranges.
+
+    It holds no row whose key is not `within` a span.
+    """
     if any(not ranges for ranges in wanted.values()):
         return ScanBounds(())
     codec = schema.key_codec
-    spans = tuple(spans_of(codec, key_ranges(schema.key_columns, wanted)[0]))
+    found = spans_of(codec, key_ranges(schema.key_columns, wanted)[0])
+    spans = tuple(span for one in found if not (span := within.intersection(one)).is_empty)
     filters = [
         _filter(position, column, hull(wanted[column.name])[0])
         for position, column in enumerate(schema.stored_columns)

@@ -17,6 +17,7 @@ from livingdb.engines.value_ranges import Ranges
 from livingdb.engines.written_query import WrittenQuery
 from livingdb.tables.recipe import Definition
 from livingdb.tables.rows import RowSet
+from livingdb.trees.scan import ALL, Span
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,12 +48,13 @@ class Source:
     """What a name in a query stands for.
 
     `ranges` are those outside of which no row matters to the query; `location` is None for
-    rows that only this process has.
+    rows that only this process has.  Of those, `span` may hold the keys of the ones it stands for.
     """
 
     rows: RowSet | pa.Table
     ranges: Mapping[str, Ranges] = field(default_factory=dict)
     location: TableLocation | None = None
+    span: Span = ALL
 
     @property
     def schema(self) -> pa.Schema:

@@ -24,7 +24,8 @@ THIN = {"hourly": "hour", "daily": "day", "weekly": "week", "monthly": "month"}
 
 DAY = 86_400_000_000
 _DROPPED_DAYS = 7.0
-_MOST = 10**12
+_MOST = 1_000_000_000
+"""Days and seconds that anything is kept for: what is more cannot be told from for ever."""
 _WHOLE = ("branches", "tags", "grace_seconds")
 """What is said for the whole database only."""
 
@@ -59,10 +60,10 @@ class Retention:
     def __post_init__(self) -> None:
         for name in ("days", "thin_days", "dropped_days", "drop_idle", "grace_seconds"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, (int, float)) or not value >= 0):
-                raise InvalidData(f"Retention: {name} is a number that is not negative: {value!r}")
-            if value is not None and value > _MOST:
-                raise InvalidData(f"Retention: {name} is {_MOST:,} at most, or None for ever")
+            if value is None and name.endswith("days"):
+                continue
+            if not isinstance(value, (int, float)) or not 0 <= value <= _MOST:
+                raise InvalidData(f"Retention: {name} is a number from 0 to {_MOST:,}: {value!r}")
         if self.snapshots is not None and (
             not isinstance(self.snapshots, int) or self.snapshots < 1
         ):

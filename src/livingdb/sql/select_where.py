@@ -18,6 +18,7 @@ from livingdb.sql.table_names import check_columns
 from livingdb.tables.letter_case import alike_names, column_names
 from livingdb.tables.rows import RowSet
 from livingdb.tables.schema import Column
+from livingdb.trees.scan import ALL, Span
 
 __all__ = ["select_where"]
 
@@ -25,20 +26,33 @@ _TABLE = "given"
 
 
 def select_where(
-    rows: RowSet, where: str, columns: Sequence[str] | None = None, engine: str | None = None
+    rows: RowSet,
+    where: str,
+    columns: Sequence[str] | None = None,
+    engine: str | None = None,
+    *,
+    within: Span = ALL,
+    most: int | None = None,
 ) -> pa.Table:
     """The rows for which the condition holds, in key order, in the table's own types.
 
-    `engine` is one that is to answer whatever is asked; None: the one that suits.
+    `engine` is one that is to answer whatever is asked; None: the one that suits.  `within` are
+    the keys of the rows that are looked at, and `most` is how many are wanted: no more is computed
+    than these need.
     """
     try:
-        return _select_where(rows, where, columns, engine)
+        return _select_where(rows, where, columns, engine, within, most)
     except RecursionError:
         raise InvalidData("the condition is nested too deeply") from None
 
 
 def _select_where(
-    rows: RowSet, where: str, columns: Sequence[str] | None, engine: str | None
+    rows: RowSet,
+    where: str,
+    columns: Sequence[str] | None,
+    engine: str | None,
+    within: Span,
+    most: int | None,
 ) -> pa.Table:
     schema = rows.schema
     chosen = (
@@ -61,7 +75,9 @@ def _select_where(
     items: list[exp.Expr] = [exp.column(column.name, quoted=True) for column in wanted]
     is_unclear = bool(alike_names(column_names(schema)))
     query = exp.select(*([exp.Star()] if is_unclear else items)).from_(_TABLE).where(condition)
-    source = Source(rows, ranges_of(condition, owner, {}))
+    if most is not None:
+        query = query.limit(most)
+    source = Source(rows, ranges_of(condition, owner, {}), span=within)
     found, _ = answer_request(Request(query, {_TABLE: source}), engine)
     if is_unclear:
         visible = [column.name for column in schema.visible_columns]

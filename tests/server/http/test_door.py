@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from starlette.responses import Response
 from tests.server.http.conftest import Served
 
 from livingdb import errors
 from livingdb.errors import Forbidden, InvalidData
+from livingdb.server.http.browser_sessions import BrowserSessions
 from livingdb.server.http.failures import STATUSES, status_of
 from livingdb.server.serve import Server
 from livingdb.server.settings import Limits, ServerSettings
@@ -92,6 +95,20 @@ def test_a_browser_has_a_cookie_and_knows_a_secret(served: Served) -> None:
     assert browser.post("/v1/logout", headers=knowing).status_code == 200
     assert browser.get(ABOUT).status_code == 401
     assert browser.post("/v1/login", json={"token": "wrong"}).status_code == 401
+
+
+def test_who_logs_in_often_ends_no_session_of_others() -> None:
+    browsers, answer = BrowserSessions(), Response()
+
+    def log_in(token: str) -> str:
+        browsers.open(token, answer, is_secure=False)
+        return answer.headers.getlist("set-cookie")[-1].partition("=")[2].partition(";")[0]
+
+    first = log_in("ann")
+    last = [log_in("bob") for _ in range(150)][-1]
+    assert browsers.find(first) is not None
+    assert browsers.find(last) is not None
+    assert len(browsers._sessions) == 101
 
 
 def test_a_token_counts_until_it_is_revoked(served: Served) -> None:
@@ -186,6 +203,68 @@ def test_a_request_has_its_size_and_its_turn(serve_shop: Callable[..., Served]) 
     assert (late.status_code, late.json()["code"]) == (429, "too_many_requests")
     assert late.headers["retry-after"]
     assert other.status_code == 200
+
+
+def test_strangers_send_little(served: Served) -> None:
+    nobody = served.client(None)
+    token = {"token": served.tokens["rita"]}
+    assert nobody.post("/v1/login", json=token).status_code == 200
+    for content in (b" " * 100_000, iter([b" " * 10_000] * 10)):
+        json = {"Content-Type": "application/json"}
+        big = nobody.post("/v1/login", content=content, headers=json)
+        assert (big.status_code, big.json()["code"]) == (413, "too_large")
+
+
+def test_pages_of_sites_that_are_allowed_come_in(serve_shop: Callable[..., Served]) -> None:
+    served = serve_shop(allowed_origins=("https://app.example.com",))
+    nobody, rita = served.client(None), served.client("rita")
+    here, there = {"Origin": "https://app.example.com"}, {"Origin": "https://evil.example"}
+    wish = {"Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "if-match"}
+    asked = nobody.options("/v1/retention", headers={**here, **wish})
+    assert asked.status_code == 200
+    assert asked.headers["access-control-allow-origin"] == here["Origin"]
+    assert "PUT" in asked.headers["access-control-allow-methods"]
+    assert "if-match" in asked.headers["access-control-allow-headers"].lower()
+    assert "access-control-allow-credentials" not in asked.headers
+    for client, status in ((rita, 200), (nobody, 401)):
+        answer = client.get(ABOUT, headers=here)
+        assert answer.status_code == status
+        assert answer.headers["access-control-allow-origin"] == here["Origin"]
+        assert "LivingDB-Next" in answer.headers["access-control-expose-headers"]
+    for refused in (
+        nobody.options(ABOUT, headers={**there, **wish}),
+        rita.get(ABOUT, headers=there),
+        nobody.options(ABOUT, headers={**here, **wish, "Host": "rebound.example"}),
+    ):
+        assert refused.status_code in (403, 421)
+        assert "access-control-allow-origin" not in refused.headers
+
+
+def test_some_users_do_not_take_all_threads(serve_shop: Callable[..., Served]) -> None:
+    served = serve_shop()
+    people = ["ann", "bob", "eve"]
+    for name in people:
+        served.db.people.add(name, "reader")
+        served.tokens[name] = served.db.people.issue_token(name)
+    each = Limits().concurrent
+    held, go_on = threading.Barrier(len(people) * each + 1), threading.Event()
+
+    def slow(*_: object) -> dict[str, object]:
+        held.wait(30)
+        go_on.wait(30)
+        return {}
+
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(len(people) * each) as pool:
+        patch.setattr(type(served.db), "tags", slow)
+        clients = [served.client(name) for name in people]
+        asked = [pool.submit(one.get, "/v1/tags") for one in clients for _ in range(each)]
+        held.wait(30)
+        try:
+            assert served.client("rita").get(ABOUT, timeout=10).status_code == 200
+            assert served.client(None).get("/ready", timeout=10).status_code == 200
+        finally:
+            go_on.set()
+        assert {one.result().status_code for one in asked} == {200}
 
 
 def test_every_error_has_a_status() -> None:

@@ -102,7 +102,7 @@ def test_clients_are_killed_at_random(tmp_path: Path) -> None:
 
 def test_what_the_container_runs_is_there() -> None:
     text = (Path(__file__).parents[3] / "Containerfile").read_text()
-    for word in ("USER livingdb", "VOLUME /data", "/health", '"serve"', "[server,postgres]"):
+    for word in ("USER livingdb", "VOLUME /data", "/health", '"serve"', "[server,postgres,mcp]"):
         assert word in text
     command = text[text.rindex("CMD") :]
     from typer.testing import CliRunner

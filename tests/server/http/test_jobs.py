@@ -114,6 +114,18 @@ def test_a_job_ends_when_it_is_asked_to() -> None:
     assert jobs.count("running") == jobs.count("waiting") == 0
 
 
+def test_nobody_waits_for_the_jobs_of_others() -> None:
+    jobs, go_on = Jobs(Limits()), Event()
+    held = [jobs.start("test", "ann", lambda _: go_on.wait(30)) for _ in range(5)]
+    assert jobs.start("test", "bob", lambda _: 1).over.wait(30)
+    assert not any(one.over.is_set() for one in held)
+    assert jobs.count("waiting") == 3
+    go_on.set()
+    assert all(one.over.wait(30) for one in held)
+    assert jobs.start("test", "ann", lambda _: 1).over.wait(30)
+    jobs.close(30)
+
+
 def test_a_query_of_a_job_ends_with_it(served: Served) -> None:
     jobs = Jobs(Limits())
     begun = Event()

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pyarrow as pa
 import pytest
 from tests.server.http.conftest import ARROW, Served
+
+from livingdb.tables.rows import RowSet
 
 ROW = {
     "id": "9007199254740993",
@@ -186,3 +190,54 @@ def test_a_cursor_is_for_what_it_was_given_for(olga: httpx.Client) -> None:
         answer = olga.get("/v1/rows", params={**asked, **given})
         assert (answer.status_code, answer.json()["code"]) == (422, "invalid_data"), given
         assert "no cursor" in answer.json()["message"]
+
+
+def test_a_page_of_a_condition_reads_no_more_than_it_needs(
+    olga: httpx.Client, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = served.db.branch("main")
+    main.create_table("many", {"shop": "string", "id": "bigint", "n": "int"}, key=["shop", "id"])
+    count = 200_000
+    main.insert(
+        "many",
+        {"shop": ["a"] * count, "id": list(range(count)), "n": [i % 7 for i in range(count)]},
+    )
+    read: list[int] = []
+    batches = RowSet.batches
+
+    def watched(self: RowSet, *given: Any) -> Iterator[pa.RecordBatch]:
+        for batch in batches(self, *given):
+            read.append(batch.num_rows)
+            yield batch
+
+    monkeypatch.setattr(RowSet, "batches", watched)
+    asked: dict[str, Any] = {"table": "many", "where": "n = 3", "columns": "n", "limit": 100}
+    for _ in range(3):
+        read.clear()
+        page = olga.get("/v1/rows", params=asked).json()
+        assert page["rows"] == [{"n": 3}] * 100
+        assert 0 < sum(read) < count // 2
+        asked["after"] = page["next"]
+    read.clear()
+    asked |= {"where": "n = 3 AND shop = 'a' AND id >= 199990", "columns": "id"}
+    assert [row["id"] for row in olga.get("/v1/rows", params=asked).json()["rows"]] == [199_993]
+    assert sum(read) < count // 2
+
+
+def test_rows_of_a_condition_have_pages_where_nobody_sees_their_keys(
+    olga: httpx.Client, served: Served
+) -> None:
+    served.db.branch("main").derive("towns", "SELECT id, city FROM orders WHERE id < 50")
+    served.db.branch("main").derive("names", "SELECT city, id + 0 AS n FROM orders WHERE id < 50")
+    for view, column in (("towns", "id"), ("names", "n")):
+        where = f"{column} % 2 = 0"
+        asked: dict[str, Any] = {"table": view, "ref": view, "where": where, "limit": 10}
+        found, pages = [], 0
+        while pages < 10:
+            page = olga.get("/v1/rows", params=asked).json()
+            found += [row[column] for row in page["rows"]]
+            pages, asked["after"] = pages + 1, page["next"]
+            if page["next"] is None:
+                break
+        assert pages == 3
+        assert sorted(found) == [n for n in range(50) if n % 2 == 0]

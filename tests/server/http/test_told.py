@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pyarrow as pa
 import pytest
-from tests.server.http.conftest import Served
+from tests.server.http.conftest import ARROW, Served
 
 from livingdb.evolution import AddColumn, DropTable
 
@@ -67,3 +69,30 @@ def test_the_log_of_a_table_has_what_changed_it(olga: httpx.Client, served: Serv
     main.evolve(AddColumn("goods", "name", "string"), message="a name")
     main.evolve(DropTable("goods"), message="no goods")
     assert [one.message for one in main.log(2, "goods")] == ["no goods", "a name"]
+
+
+def test_answers_tell_of_rows_that_they_leave_out(serve_shop: Callable[..., Served]) -> None:
+    served = serve_shop(limits={"page_rows": 10})
+    olga, main = served.client(), served.db.branch("main")
+    main.derive("totals", sql=_TOTALS, when="immediate")
+    main.derive(
+        "pairs", "SELECT a.id, b.id AS other FROM orders a JOIN orders b ON a.city = b.city"
+    )
+    back = olga.get("/v1/lineage", params={"view": "totals", "key": "Oslo"}).json()
+    assert (len(back["tables"]["orders"]), back["more"]) == (10, ["orders"])
+    asked = {"table": "orders", "key": "1"}
+    forward = olga.get("/v1/lineage/forward", params=asked).json()
+    assert (len(forward["objects"]["pairs"]), forward["more"]) == (10, ["pairs"])
+    main.clone("dev/x").sql("UPDATE orders SET city = 'Moss'")
+    asked = {"before": "main", "after": "dev/x", "table": "orders"}
+    accept = {"Accept": ARROW}
+    for given, headers, rows, more in (
+        ({}, accept, 100, False),
+        ({"limit": 3}, accept, 3, True),
+        ({"limit": 100}, accept, 100, False),
+        ({}, {}, 10, True),
+    ):
+        found = olga.get("/v1/diff/rows", params=asked | given, headers=headers)
+        told = pa.ipc.open_stream(found.content).read_all() if headers else found.json()["rows"]
+        assert len(told) == rows
+        assert ("LivingDB-More" in found.headers) is more

@@ -141,7 +141,8 @@ def test_a_job_that_waited_has_the_rights_there_are_now(serve_shop: Callable[...
     served.tokens["ann"] = served.db.people.issue_token("ann")
     ann, go_on = served.client("ann"), Event()
     jobs = served.server.app.context.jobs
-    held = [jobs.start("test", "nobody", lambda _: go_on.wait(60)) for _ in range(2)]
+    own = served.db.people.find("ann").key
+    held = [jobs.start("test", own, lambda _: go_on.wait(60)) for _ in range(2)]
     erasure = {"table": "orders", "keys": [[1]], "reason": "asked for", "branch": "main"}
     answer = ann.post("/v1/erase", json=erasure)
     served.db.people.withdraw("ann", "owner")

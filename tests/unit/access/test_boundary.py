@@ -23,6 +23,7 @@ from livingdb import condition
 from livingdb.evolution import AddColumn, DropColumn, RenameColumn
 
 ROLES = ("reader", "maintainer")
+SEEN = ("masked", "mine", "m_now", "by_place")
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +50,7 @@ def db(
             conditions=[guard],
             author="holder-canary",
         )
+        masked.derive("m_now", sql="SELECT id, born FROM people", when="immediate")
         main.upsert(
             "people", [person(3, email="canary-email-new"), person(40)], author="holder-canary"
         )
@@ -77,11 +79,9 @@ def db(
 def hidden_words(db: livingdb.Database) -> list[str]:
     """What none of them may be told: originals, names, ids, addresses, messages, authors."""
     graph = db._graph
-    seen = {n for name in ("masked", "mine", "by_place") for n in log_ids(db, name)}
+    seen = {n for name in SEEN for n in log_ids(db, name)}
     ids = [s.id[:12] for s in db.snapshots() if s.id not in seen]
-    branches = [
-        row.id for row in graph.branches.all() if row.name not in ("masked", "mine", "by_place")
-    ]
+    branches = [row.id for row in graph.branches.all() if row.name not in SEEN]
     source = graph.branch("source-canary")
     head = graph.snapshots.at(source.head)
     versions = [address.hex()[:12] for address in graph.tables(head).values()]
@@ -109,8 +109,8 @@ def searched(db: livingdb.Database, request: Any) -> Iterator[Callable[[Any, str
 
 
 def test_objects(db: livingdb.Database, searched: Callable[[Any, str], None]) -> None:
-    assert [b.name for b in db.branches()] == ["by_place", "masked", "mine"]
-    for name in ("masked", "mine", "by_place"):
+    assert [b.name for b in db.branches()] == sorted(SEEN)
+    for name in SEEN:
         branch = db.branch(name)
         for found in (branch, branch.head, *branch.log(), *map(branch.table, branch.tables())):
             for method, told in answers(found):
@@ -143,7 +143,7 @@ def test_queries(db: livingdb.Database, searched: Callable[[Any, str], None]) ->
         "INSERT INTO people (id) SELECT id FROM `source-canary`.people",
     ]
     hidden = ("source-canary", "branch-canary", "view-canary", "tag-canary")
-    for name in ("masked", "mine", "by_place"):
+    for name in SEEN:
         for query in [*QUERIES, *more]:
             found = tried(lambda q=query, n=name: db.branch(n).sql(q))
             if any(word in query for word in hidden):  # who names it is told the name again
@@ -178,7 +178,7 @@ def test_questions(db: livingdb.Database, searched: Callable[[Any, str], None]) 
         "whereabouts": lambda: db.whereabouts("people", key, branch="masked"),
         "provenance": lambda: db.provenance("masked"),
         "view provenance": lambda: db.provenance("by_place"),
-        "picture": lambda: db.graph(["masked", "mine", "by_place"]),
+        "picture": lambda: db.graph(SEEN),
         "graph": db.graph,
         "page": lambda: db.graph().to_html(),
         "sync": lambda: db.sync("masked"),

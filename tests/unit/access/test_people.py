@@ -64,6 +64,12 @@ def test_users_have_roles_on_patterns(db: livingdb.Database) -> None:
         pass
 
 
+def test_who_does_not_see_the_default_branch_is_told_to_name_one(db: livingdb.Database) -> None:
+    db.people.add("ann", "reader", "dev/*")
+    with db.acting_as("ann"), pytest.raises(livingdb.NotFound, match="you see no default branch"):
+        _ = db.default_branch
+
+
 def test_tokens(db: livingdb.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     ann = db.people.add("ann", role="writer", branches="dev/*")
     secret = db.people.issue_token("ann", days=2, note="laptop")
@@ -294,6 +300,91 @@ def test_merge_only_holds_for_the_group(db: livingdb.Database) -> None:
     db.protect("main")
     with db.acting_as("mia"), pytest.raises(Forbidden, match="'main' takes merges only"):
         db.branch("v2").insert("users", [{"id": 9, "name": "x", "age": 1}])
+
+
+def test_merge_only_is_not_gone_around_by_syncs(db: livingdb.Database) -> None:
+    db.people.add("mia", role="maintainer", branches="*")
+    main = db.branch("main")
+    main.clone("dev/tw", sync="both")
+    for name in ("main", "dev/a"):
+        db.protect(name)
+    head = main.head.id
+    with db.acting_as("mia"):
+        with pytest.raises(Forbidden, match="let a sync write 'dev/a': it takes merges only"):
+            db.branch("dev/a").evolve(AddColumn("users", "age", "int"), to="v2", sync="reverse")
+        db.sync("dev/tw").detach()
+        db.branch("dev/tw").insert("users", [{"id": 9, "name": "x"}])
+        for act in (
+            lambda: db.sync("dev/tw").reattach("theirs"),
+            lambda: db.sync("dev/tw").resume(),
+            lambda: db.sync("dev/tw").approve(),
+            lambda: db.sync("dev/tw").realign("main"),
+        ):
+            with pytest.raises(Forbidden, match="takes merges only: that takes the role owner"):
+                act()
+    assert main.head.id == head
+    db.people.grant("mia", "owner", "main")
+    with db.acting_as("mia"):
+        db.sync("dev/tw").reattach("theirs")
+    assert main.table("users").get(9) is not None
+
+
+@pytest.mark.parametrize("statement", ["DROP VIEW totals", "DROP MATERIALIZED VIEW totals"])
+def test_a_view_is_dropped_by_who_maintains_it(db: livingdb.Database, statement: str) -> None:
+    main = db.branch("main")
+    main.derive("totals", "SELECT count(*) AS n FROM users", when="immediate")
+    db.people.add("rita", "reader")
+    db.people.add("will", "writer")
+    db.people.add("mia", "maintainer")
+    for user in ("rita", "will"):
+        with db.acting_as(user), pytest.raises(Forbidden, match=r"drop 'totals': .*maintainer"):
+            main.sql(statement)
+    db.protect("totals")
+    with db.acting_as("mia"):
+        with pytest.raises(Forbidden, match="which has a rule: that takes the role owner"):
+            main.sql(statement)
+        with pytest.raises(Forbidden):
+            main.derive("totals", "SELECT 1 AS n FROM users", replace=True, sync="none")
+    db.protect("totals", merge_only=False)
+    db.people.grant("mia", "owner", "totals")
+    with db.acting_as("mia"):
+        main.sql(statement)
+    assert [branch.name for branch in db.branches()] == ["dev/a", "main"]
+    last = db.people.audit(1).to_pylist()[0]
+    assert (last["person"], last["action"], last["subject"]) == ("mia", "drop branch", "totals")
+
+
+def test_what_cannot_be_written_down_is_not_done(
+    db: livingdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db.people.add("olga", "owner")
+    db.branch("main").derive("totals", "SELECT count(*) AS n FROM users", when="immediate")
+    db.label("users.id", "key")
+    db.watch("old", livingdb.alert.on_merge("main"))
+
+    def fail(*given: object) -> None:
+        raise livingdb.errors.StorageFailure("the disk is full")
+
+    def state() -> object:
+        names = [branch.name for branch in db.branches()]
+        return names, db.labels(), [watch.name for watch in db.watches()], dict(db.tags())
+
+    before = state()
+    monkeypatch.setattr(type(db._graph.catalog.audit), "add", fail)
+    with db.acting_as("olga"):
+        for act in (
+            lambda: db.drop_branch("dev/a"),
+            lambda: db.rename_branch("dev/a", "dev/b"),
+            lambda: db.branch("main").sql("DROP VIEW totals"),
+            lambda: db.label("users.name", "pii"),
+            lambda: db.unlabel("users.id"),
+            lambda: db.watch("new", livingdb.alert.on_merge("main")),
+            lambda: db.unwatch("old"),
+            lambda: db.tag("v1", "main"),
+        ):
+            with pytest.raises(livingdb.errors.StorageFailure):
+                act()
+    assert state() == before
 
 
 def test_the_audit_is_chained(db: livingdb.Database) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from livingdb.server.serve import Server
 from livingdb.server.settings import ServerSettings
 
 UTC = datetime.UTC
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "dbapi.md"
 
 
 @pytest.fixture
@@ -48,6 +50,37 @@ def test_the_module_says_what_it_is():
     for name in ("Warning", "Error", "InterfaceError", "DatabaseError", "DataError"):
         assert getattr(dbapi.Connection, name) is getattr(dbapi, name)
     assert issubclass(dbapi.IntegrityError, dbapi.DatabaseError)
+
+
+def test_the_page_says_what_there_is_of_the_pep(connection):
+    text = PAGE.read_text(encoding="utf-8")
+    names = {
+        *("apilevel", "threadsafety", "paramstyle", "Date", "Time", "Timestamp", "DateFromTicks"),
+        *("TimeFromTicks", "TimestampFromTicks", "Binary", "STRING", "BINARY", "NUMBER"),
+        *("DATETIME", "ROWID", "Warning", "description", "rowcount", "arraysize", "executemany"),
+        *("setinputsizes", "setoutputsize", "lastrowid", "autocommit", "commit", "rollback"),
+    }
+    missing = {
+        *("callproc", "nextset", "rownumber", "scroll", "next", "messages", "errorhandler"),
+        *("tpc_begin", "tpc_prepare", "tpc_commit", "tpc_rollback", "tpc_recover", "xid"),
+    }
+    cursor = connection.cursor()
+    places = (dbapi, connection, cursor)
+    for name in names | missing:
+        assert f"`{name}`" in text, name
+        assert any(hasattr(place, name) for place in places) is (name in names), name
+    assert (cursor.rowcount, cursor.arraysize) == (-1, 1)
+
+
+def test_wrong_arguments_are_errors_of_the_interface(connection):
+    cursor = connection.cursor()
+    cursor.execute("SELECT id FROM orders")
+    for size in (-1, "2", 1.5):
+        with pytest.raises(dbapi.InterfaceError, match="say how many"):
+            cursor.fetchmany(size)
+    assert cursor.fetchmany(0) == []
+    with pytest.raises(dbapi.InterfaceError, match="of each row"):
+        cursor.executemany("INSERT INTO orders (id) VALUES (?)", 5)
 
 
 def test_rows_are_fetched_one_by_one_in_parts_and_all(connection):

@@ -136,6 +136,14 @@ def test_what_is_no_policy_is_refused(db: Database) -> None:
     "given",
     [
         {"days": -1},
+        {"days": float("inf")},
+        {"days": 1e308},
+        {"thin": "daily", "thin_days": 1e300},
+        {"dropped_days": float("nan")},
+        {"grace_seconds": float("inf")},
+        {"grace_seconds": None},
+        {"days": 1, "drop_idle": -1},
+        {"days": 1, "drop_idle": None},
         {"snapshots": 0},
         {"thin": "yearly"},
         {"thin_days": 3},
@@ -147,6 +155,13 @@ def test_what_is_no_policy_is_refused(db: Database) -> None:
 def test_what_is_no_policy(given: dict[str, object]) -> None:
     with pytest.raises(livingdb.LivingDBError):
         Retention(**given)  # type: ignore[arg-type]
+
+
+def test_a_very_long_time(db: Database) -> None:
+    long: dict[str, Any] = dict.fromkeys(("days", "thin_days", "dropped_days", "drop_idle"), 1e9)
+    policy = Retention(thin="daily", grace_seconds=1e9, **long)
+    assert policy.lines()
+    assert db.collect_garbage(policy, dry_run=True).snapshots == []
 
 
 def test_days_and_then_nothing(db: Database, clock: Clock) -> None:

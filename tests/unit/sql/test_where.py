@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 from tests.unit.sql.shop import shop
 from tests.unit.sql.twin import Database
 
+import livingdb
 from livingdb.errors import InvalidData, LivingDBError, NotFound, Unsupported
 from livingdb.sql.select_where import select_where
 from livingdb.tables.rows import RowSet
@@ -116,3 +119,30 @@ def test_many_terms_need_no_spark(orders: RowSet, where: str) -> None:
     every = select_where(orders, "id > 0")
     assert every.num_rows
     assert select_where(orders, where).equals(every)
+
+
+def test_some_rows_after_a_key(orders: RowSet) -> None:
+    every = select_where(orders, "quantity < 5", ["id"])["id"].to_pylist()
+    assert len(every) > 4
+    after = orders.span_after((every[1],))
+    found = select_where(orders, "quantity < 5", ["id"], within=after, most=2)
+    assert found["id"].to_pylist() == every[2:4]
+    rest = select_where(orders, "quantity < 5", ["id"], within=after, most=1_000)
+    assert rest["id"].to_pylist() == every[2:]
+    assert not select_where(orders, f"id <= {every[1]}", within=after).num_rows
+    last = orders.span_after((1_000,))
+    assert not select_where(orders, "true", within=last).num_rows
+
+
+def test_rows_after_a_key_that_an_index_finds(tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "a.ldb", author="ann", engine="embedded") as db:
+        main = db.branch("main")
+        main.create_table("t", {"id": "bigint", "v": "int"}, key="id")
+        main.insert("t", {"id": list(range(2_000)), "v": [n % 200 for n in range(2_000)]})
+        main.create_index("t", "v")
+        main.upsert("t", [{"id": 50, "v": 7}, {"id": 5_000, "v": 7}])
+        rows = main.table("t").rows
+        found = select_where(rows, "v = 7", ["id"], within=rows.span_after((207,)), most=3)
+        assert found["id"].to_pylist() == [407, 607, 807]
+        found = select_where(rows, "v = 7", ["id"], within=rows.span_after((1_807,)), most=3)
+        assert found["id"].to_pylist() == [5_000]

@@ -19,16 +19,20 @@ from livingdb.engines.value_ranges import Ranges
 from livingdb.errors import LivingDBError
 from livingdb.tables.rows import RowSet
 from livingdb.trees.keys import KeyArray
+from livingdb.trees.scan import ALL, Span
 
 __all__ = ["RowSetDataset"]
 
 
 class RowSetDataset(ds.Dataset):  # type: ignore[misc]
-    """A row set to be scanned, and the ranges its columns need to be read in."""
+    """Rows with keys in a span, to be scanned, and the ranges their columns need to be read in."""
 
-    def __init__(self, rows: RowSet, wanted: Mapping[str, Ranges] | None = None):
+    def __init__(
+        self, rows: RowSet, wanted: Mapping[str, Ranges] | None = None, within: Span = ALL
+    ):
         self.rows = rows
-        self.part = scan_bounds(rows.schema, wanted or {})
+        self.part = scan_bounds(rows.schema, wanted or {}, within)
+        self._within = within
         self._wanted = wanted or {}
         self.failure: LivingDBError | None = None
         """Why a scan ended early: engines lose the error they are handed."""
@@ -81,8 +85,10 @@ class RowSetDataset(ds.Dataset):  # type: ignore[misc]
 
     def _indexed_keys(self) -> KeyArray | None:
         """The keys that an index names, unless keys are told already."""
-        is_whole = all(not span.is_bounded for span in self.part.spans)
-        return keys_in_ranges(self.rows, self._wanted) if is_whole else None
+        if any(span.is_bounded and span != self._within for span in self.part.spans):
+            return None
+        keys = keys_in_ranges(self.rows, self._wanted)
+        return None if keys is None else keys[slice(*self._within.rows(keys))]
 
 
 class _Stream:

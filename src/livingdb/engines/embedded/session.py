@@ -233,7 +233,7 @@ def _readable(source: Source) -> RowSetDataset | pa.Table:
         return source.rows
     from livingdb.engines.embedded.arrow_dataset import RowSetDataset  # which imports pandas
 
-    return RowSetDataset(source.rows, source.ranges)
+    return RowSetDataset(source.rows, source.ranges, source.span)
 
 
 @contextmanager

@@ -158,7 +158,7 @@ class SparkEngine:
         """Rows that only this process has."""
         if isinstance(source.rows, pa.Table):
             return self.session.createDataFrame(source.rows)
-        part = scan_bounds(source.rows.schema, wanted)
+        part = scan_bounds(source.rows.schema, wanted, source.span)
         found = [source.rows.to_arrow(needed, span, part.filters) for span in part.spans]
         empty = source.schema.empty_table().select(needed)
         return self.session.createDataFrame(pa.concat_tables([empty, *found]))

@@ -16,7 +16,8 @@ __all__ = ["COOKIE", "CSRF_HEADER", "BrowserSession", "BrowserSessions", "is_csr
 COOKIE = "livingdb_session"
 CSRF_HEADER = "x-csrf-token"
 _IDLE_SECONDS = 12 * 3600.0
-_MOST = 10_000
+_MOST, _MOST_OF_ONE = 10_000, 100
+"""Sessions, and those that one token opened."""
 
 
 @dataclass
@@ -40,7 +41,7 @@ class BrowserSessions:
         secret = secrets.token_urlsafe(32)
         made = BrowserSession(token, secrets.token_urlsafe(32), clock.monotonic())
         with self._lock:
-            self._drop_idle()
+            self._make_room(token)
             self._sessions[_digest(secret)] = made
         response.set_cookie(
             COOKIE,
@@ -68,11 +69,16 @@ class BrowserSessions:
             self._sessions.pop(_digest(secret), None)
         response.delete_cookie(COOKIE, path="/")
 
-    def _drop_idle(self) -> None:
+    def _make_room(self, token: str) -> None:
+        """End sessions that rest, and the oldest of a token that has many: not those of others."""
         late = clock.monotonic() - _IDLE_SECONDS
-        kept = {key: one for key, one in self._sessions.items() if one.used > late}
-        while len(kept) >= _MOST:
-            del kept[min(kept, key=lambda key: kept[key].used)]
+        every = sorted(self._sessions.items(), key=lambda item: item[1].used)
+        kept = {key: one for key, one in every if one.used > late}
+        same = [key for key, one in kept.items() if one.token == token]
+        for key in same[: max(0, len(same) - _MOST_OF_ONE + 1)]:
+            del kept[key]
+        for key in list(kept)[: max(0, len(kept) - _MOST + 1)]:
+            del kept[key]
         self._sessions = kept
 
 

@@ -1,7 +1,8 @@
 """The door: what every request passes before it reaches a database.
 
 Whoever is called by another name (Host), or by a page of another site (Origin), is not answered:
-a page that a browser was led to by a name of its own cannot ask for what is on this machine.  Then
+a page that a browser was led to by a name of its own cannot ask for what is on this machine.  Sites
+that are allowed are told so as browsers ask it (CORS); a page of theirs comes with a token.  Then
 comes who it is, by a token or by the cookie of a browser (which, where it changes something, also
 has to know what only our own page was told); their share of the server; and what they may send.
 What is asked from there on is asked in their name.
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 
 from anyio.to_thread import run_sync
 from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -35,7 +37,7 @@ from livingdb.server.http.failures import Refusal, describe_error
 from livingdb.server.http.metrics import Metrics
 from livingdb.server.http.routes.page import PAGE_PATHS
 from livingdb.server.http.turns import Turns
-from livingdb.server.settings import Limits, ServerSettings
+from livingdb.server.settings import ServerSettings
 
 __all__ = ["EVENTS", "OPEN_PATHS", "Door"]
 
@@ -44,6 +46,15 @@ OPEN_PATHS = ("/health", "/ready", "/openapi.json", "/v1/login")
 EVENTS = "/v1/events"
 METRICS = "/metrics"
 _READING = ("GET", "HEAD", "OPTIONS")
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+_ASKED_HEADERS = ("Authorization", "Content-Type", "If-Match", "Last-Event-ID")
+_TOLD_HEADERS = (
+    *("ETag", "Retry-After", "X-Request-Id", "LivingDB-Snapshot", "LivingDB-Next"),
+    *("LivingDB-More", "LivingDB-Changed", "LivingDB-Branch", "LivingDB-Transaction"),
+)
+"""What pages of sites that are allowed may say, and see, beside what any page may."""
+_STRANGERS_BYTES = 64 << 10
+"""Of a body, where nobody has to say who asks: a token is in it, and no more."""
 _STOP_SECONDS, _LOOK_SECONDS = 2.0, 0.02
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
@@ -68,9 +79,24 @@ class Door:
         self._at_work: set[Interruption] = set()
         own = settings.host if ":" not in settings.host else f"[{settings.host}]"
         self._hosts = {*_LOCAL_HOSTS, own.lower(), *map(str.lower, settings.allowed_hosts)}
+        self._from_sites = CORSMiddleware(
+            self._enter,
+            allow_origins=settings.allowed_origins,
+            allow_methods=_METHODS,
+            allow_headers=_ASKED_HEADERS,
+            expose_headers=_TOLD_HEADERS,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
+        enter: ASGIApp = self._enter
+        if scope["type"] == "http":
+            headers = Headers(scope=scope)
+            if headers.get("origin") in self._settings.allowed_origins and self._is_ours(headers):
+                enter = self._from_sites
+        await enter(scope, receive, send)
+
+    async def _enter(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -89,7 +115,10 @@ class Door:
                 self._metrics.refusals.labels(refusal.code).inc()
                 await describe_error(refusal)(scope, receive, send)
                 return
-            limited = _Body(receive, Headers(scope=scope), self._settings.limits).receive
+            limits = self._settings.limits
+            most = limits.body_bytes
+            most = most if caller is not None else min(most, _STRANGERS_BYTES)
+            limited = _Body(receive, Headers(scope=scope), most, limits.stall_seconds).receive
             await self._answer(caller, scope, limited, send)
 
     async def _answer(
@@ -162,11 +191,15 @@ class Door:
         return ours is not None and hmac.compare_digest(secret.encode(), ours.encode())
 
     def _check_host(self, request: HTTPConnection) -> None:
-        given = request.headers.get("host", "").lower()
-        if given not in self._hosts and _host_name(given) not in self._hosts:
+        if not self._is_ours(request.headers):
             raise Refusal(
                 421, "unknown_host", "the server is not called by this name; see --allow-host"
             )
+
+    def _is_ours(self, headers: Headers) -> bool:
+        """Whether the server is called by a name of its own."""
+        given = headers.get("host", "").lower()
+        return given in self._hosts or _host_name(given) in self._hosts
 
     def _check_origin(self, request: HTTPConnection) -> None:
         origin = request.headers.get("origin")
@@ -217,9 +250,10 @@ class _WorkTime:
 class _Body:
     """What a client sends: no more than it may, and not too slowly."""
 
-    def __init__(self, receive: Receive, headers: Headers, limits: Limits):
+    def __init__(self, receive: Receive, headers: Headers, most: int, stall_seconds: float):
         self._receive: Callable[[], Awaitable[Message]] = receive
-        self._limits = limits
+        self._most = most
+        self._stall_seconds = stall_seconds
         self._seen_bytes = 0
         self._is_whole = False
         said = headers.get("content-length", "")
@@ -227,19 +261,18 @@ class _Body:
 
     async def receive(self) -> Message:
         """The next part."""
-        most = self._limits.body_bytes
-        if self._said_bytes > most:
-            raise _too_large(most)
+        if self._said_bytes > self._most:
+            raise _too_large(self._most)
         if self._is_whole:
             return await self._receive()
         try:
-            async with asyncio.timeout(self._limits.stall_seconds):
+            async with asyncio.timeout(self._stall_seconds):
                 message = await self._receive()
         except TimeoutError:
             raise Refusal(408, "timeout", "the request did not come to an end") from None
         self._seen_bytes += len(message.get("body", b""))
-        if self._seen_bytes > most:
-            raise _too_large(most)
+        if self._seen_bytes > self._most:
+            raise _too_large(self._most)
         self._is_whole = not message.get("more_body", False)
         return message
 

@@ -1,10 +1,11 @@
 """Jobs: long work that goes on when its request was answered, with progress and a way to end it.
 
 A job runs in a thread of the server, in the name of who began it, whatever becomes of their
-connection.  Once it is cancelled it ends where it next tells how far it is, with its next query or
-with its commit; until then, while what it runs cannot be interrupted, it is `cancelling`.  Jobs
-are kept in memory: a server that stops cancels them, and one that starts knows none.  What they
-had done by then is done or not, as if a command had been interrupted.
+connection; more than a few of one user's wait for each other, and for nobody else's.  Once it is
+cancelled it ends where it next tells how far it is, with its next query or with its commit; until
+then, while what it runs cannot be interrupted, it is `cancelling`.  Jobs are kept in memory: a
+server that stops cancels them, and one that starts knows none.  What they had done by then is done
+or not, as if a command had been interrupted.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from __future__ import annotations
 import contextvars
 import secrets
 import time as clock
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from threading import Event, Lock
+from functools import partial
+from threading import Event, Lock, Thread
 from typing import Any
 
 from livingdb.errors import LimitExceeded, LivingDBError, NotFound
@@ -40,7 +42,8 @@ __all__ = [
 
 WAITING, RUNNING, CANCELLING = "waiting", "running", "cancelling"
 DONE, FAILED, CANCELLED = "done", "failed", "cancelled"
-_THREADS = 2
+_AT_A_TIME = 2
+"""Jobs of one user; more of them wait."""
 _KEPT = 1000
 _CANCELLED = "the job was cancelled"
 
@@ -93,6 +96,14 @@ class Job:
         self.interruption.stop(_CANCELLED)
 
 
+@dataclass
+class _Queue:
+    """The jobs of one user that wait, and the threads in which others run."""
+
+    waiting: deque[Callable[[], None]] = field(default_factory=deque)
+    threads: int = 0
+
+
 class Jobs:
     """The jobs of one server."""
 
@@ -101,7 +112,7 @@ class Jobs:
         self._changed = changed
         self._lock = Lock()
         self._jobs: dict[str, Job] = {}
-        self._threads = ThreadPoolExecutor(_THREADS, "livingdb-job")
+        self._queues: dict[str, _Queue] = {}
 
     def count(self, *states: str) -> int:
         """How many are in one of these states."""
@@ -120,10 +131,28 @@ class Jobs:
                 raise LimitExceeded(f"you have {len(mine)} jobs already: wait for one")
             self._drop_old()
             self._jobs[job.id] = job
-        context = contextvars.copy_context()
-        self._threads.submit(context.run, self._run, job, work)
         self._changed(job)
+        context = contextvars.copy_context()
+        with self._lock:
+            queue = self._queues.setdefault(owner, _Queue())
+            queue.waiting.append(partial(context.run, self._run, job, work))
+            if queue.threads < _AT_A_TIME:
+                queue.threads += 1
+                Thread(target=self._work, args=(owner,), name="livingdb-job").start()
         return job
+
+    def _work(self, owner: str) -> None:
+        """Run the jobs of one user, one after the other, until none waits."""
+        while True:
+            with self._lock:
+                queue = self._queues[owner]
+                if not queue.waiting:
+                    queue.threads -= 1
+                    if not queue.threads:
+                        del self._queues[owner]
+                    return
+                run = queue.waiting.popleft()
+            run()
 
     def all(self, owner: str) -> list[Job]:
         """Those of one user, newest first."""
@@ -150,7 +179,6 @@ class Jobs:
             left = [job for job in self._jobs.values() if not job.over.is_set()]
         for job in left:
             job.cancel()
-        self._threads.shutdown(wait=False)
         end = clock.monotonic() + seconds
         for job in left:
             job.over.wait(max(0.0, end - clock.monotonic()))

@@ -1,7 +1,7 @@
 """Pages of a table: so many rows after a key, all of one snapshot however long reading takes.
 
-A cursor names the snapshot and the last key of a page.  The rows of a condition have no such
-order of their own to go on in: there it counts how many were told.
+A cursor names the snapshot and the last key of a page.  Where a condition chooses among rows whose
+keys nobody sees, it counts how many were told.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ import pyarrow as pa
 
 from livingdb.errors import InvalidData
 from livingdb.server.http.json_values import column_value, plain_value
+from livingdb.sql.select_where import select_where
 from livingdb.tables.rows import RowSet
 from livingdb.trees.scan import ALL
 
 if TYPE_CHECKING:
     from livingdb import Database, Snapshot
+    from livingdb.database.table import TableReader
 
 __all__ = ["Page", "PageRequest", "read_page", "snapshot_of", "take_rows"]
 
@@ -51,22 +53,23 @@ class _Cursor:
     snapshot: str
     key: list[Any] | None = None
     offset: int = 0
+    has_condition: bool = False
 
     def to_text(self) -> str:
-        told = {"s": self.snapshot, "k": self.key, "o": self.offset}
+        told = {"s": self.snapshot, "k": self.key, "o": self.offset, "w": self.has_condition}
         return base64.urlsafe_b64encode(json.dumps(told).encode()).decode().rstrip("=")
 
     @classmethod
     def of(cls, text: str) -> _Cursor:
         try:
             said = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-            snapshot, key, offset = said["s"], said["k"], said["o"]
+            snapshot, key, offset, has_condition = said["s"], said["k"], said["o"], said["w"]
         except (ValueError, binascii.Error, KeyError, TypeError, RecursionError):
             raise _no_cursor() from None
         is_right = isinstance(snapshot, str) and isinstance(offset, int)
         if not is_right or not (key is None or isinstance(key, list)) or not 0 <= offset < 2**62:
             raise _no_cursor()
-        return cls(snapshot, key, offset)
+        return cls(snapshot, key, offset, has_condition is True)
 
 
 def _no_cursor() -> InvalidData:
@@ -83,41 +86,52 @@ def snapshot_of(db: Database, ref: str, after: str | None) -> Snapshot:
 def read_page(snapshot: Snapshot, asked: PageRequest) -> Page:
     """The rows of a page."""
     table = snapshot.table(asked.table)
-    if asked.where is not None:
-        return _filtered_page(snapshot.id, table, asked)
     rows = table.rows
-    shown = list(table.schema.names if asked.columns is None else asked.columns)
+    shown = list(dict.fromkeys(table.schema.names if asked.columns is None else asked.columns))
     for name in shown:
         _check_visible(rows, name)
-    hidden = [name for name in rows.schema.key if name not in shown]
-    span = ALL
-    if asked.after is not None:
-        span = rows.span_after(_key_values(rows, _Cursor.of(asked.after)))
-    wanted = [*dict.fromkeys(shown), *hidden]
-    schema = pa.schema([rows.schema.column(name).field for name in wanted])
-    found = take_rows(schema, rows.batches(wanted, span), asked.limit + 1)
+    begin = _begin(asked)
+    if asked.where is not None and not table.key:
+        return _counted_page(snapshot.id, table, shown, asked, begin)
+    span = ALL if begin is None else rows.span_after(_key_values(rows, begin))
+    wanted = [*shown, *(name for name in rows.schema.key if name not in shown)]
+    if asked.where is None:
+        schema = pa.schema([rows.schema.column(name).field for name in wanted])
+        found = take_rows(schema, rows.batches(wanted, span), asked.limit + 1)
+    else:
+        found = select_where(
+            rows, asked.where, wanted, table.engine, within=span, most=asked.limit + 1
+        )
     page, cursor = found.slice(0, asked.limit), None
     if found.num_rows > asked.limit:
         key = [plain_value(page.column(name)[-1].as_py()) for name in rows.schema.key]
-        cursor = _Cursor(snapshot.id, key).to_text()
-    return Page(page.select(list(dict.fromkeys(shown))), cursor)
+        cursor = _Cursor(snapshot.id, key, has_condition=asked.where is not None).to_text()
+    return Page(page.select(shown), cursor)
 
 
-def _filtered_page(snapshot: str, table: Any, asked: PageRequest) -> Page:
-    """A part of the rows for which a condition holds."""
-    start = 0 if asked.after is None else _offset(_Cursor.of(asked.after))
-    found = table.to_arrow(asked.columns, asked.where)
+def _counted_page(
+    snapshot: str, table: TableReader, shown: list[str], asked: PageRequest, begin: _Cursor | None
+) -> Page:
+    """A part of the rows for which a condition holds, where their keys are not seen."""
+    if begin is not None and begin.key is not None:
+        raise _no_cursor()
+    start = 0 if begin is None else begin.offset
     end = start + asked.limit
+    assert asked.where is not None
+    found = select_where(table.rows, asked.where, shown, table.engine, most=end + 1)
     more = found.num_rows > end
-    cursor = _Cursor(snapshot, offset=end).to_text() if more else None
+    cursor = _Cursor(snapshot, offset=end, has_condition=True).to_text() if more else None
     return Page(found.slice(start, asked.limit), cursor)
 
 
-def _offset(cursor: _Cursor) -> int:
-    """How many rows were told; `InvalidData` if the page before was of no condition."""
-    if cursor.key is not None:
+def _begin(asked: PageRequest) -> _Cursor | None:
+    """Where a page begins; `InvalidData` if the page before was asked for otherwise."""
+    if asked.after is None:
+        return None
+    cursor = _Cursor.of(asked.after)
+    if cursor.has_condition != (asked.where is not None):
         raise _no_cursor()
-    return cursor.offset
+    return cursor
 
 
 def _check_visible(rows: RowSet, name: str) -> None:

@@ -6,10 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from anyio.to_thread import current_default_thread_limiter
+
 from livingdb.server.http.failures import Refusal
 from livingdb.server.settings import Limits
 
 __all__ = ["Turns"]
+
+_OWN_THREADS = 40
+"""Threads of the server itself: to find out who asks, and for what anybody may ask."""
 
 
 class _Share:
@@ -63,9 +68,16 @@ class Turns:
     async def _share(self, name: str) -> AsyncIterator[_Share]:
         share = self._shares.setdefault(name, _Share(self._limits))
         share.users += 1
+        self._make_room()
         try:
             yield share
         finally:
             share.users -= 1
             if not share.users:
                 self._shares.pop(name, None)
+                self._make_room()
+
+    def _make_room(self) -> None:
+        """Let there be a thread for each request that may be at work, so that nobody takes all."""
+        threads = _OWN_THREADS + len(self._shares) * int(self._limits.concurrent)
+        current_default_thread_limiter().total_tokens = threads

@@ -143,17 +143,22 @@ def diff_rows(
     before: Before,
     after: After,
     table: TableName,
-    limit: Annotated[int, Query(ge=1)] = _SHOWN,
+    limit: Annotated[
+        int | None, Query(ge=1, description="Rows at most; as Arrow, all if it is left out.")
+    ] = None,
 ) -> Response:
     """The rows of one table that differ, in key order."""
     found = db.diff(before, after, [table]).get(table)
     if found is None:
         raise NotFound(f"table {table!r} does not differ")
-    if wants_arrow(request):
+    limits, is_arrow = server.settings.limits, wants_arrow(request)
+    if is_arrow and limit is None:
         return arrow_answer(found.schema, found.batches())
-    most = min(limit, server.settings.limits.page_rows)
+    most = min(limit or _SHOWN, limits.rows if is_arrow else limits.page_rows)
     rows = take_rows(found.schema, found.batches(), most + 1)
-    return rows_answer(request, rows.slice(0, most), {"more": rows.num_rows > most})
+    more = rows.num_rows > most
+    headers = {"LivingDB-More": "true"} if more else {}
+    return rows_answer(request, rows.slice(0, most), {"more": more}, headers)
 
 
 @router.post("/merge/preview", operation_id="preview_merge", summary="What a merge would do")

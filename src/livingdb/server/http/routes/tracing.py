@@ -49,6 +49,7 @@ class LineageInfo(Answer):
     snapshots: dict[str, str]
     branches: dict[str, str]
     whole: list[str] = Field(description="Tables of which any row may matter.")
+    more: list[str] = Field(description="Tables of which there are more rows than are told.")
 
 
 class ColumnLineageInfo(Answer):
@@ -63,6 +64,7 @@ class ForwardLineageInfo(Answer):
 
     objects: dict[str, list[dict[str, Any]]]
     whole: list[str] = Field(description="Objects of which any row may depend on it.")
+    more: list[str] = Field(description="Objects of which there are more rows than are told.")
 
 
 class PlaceList(Answer):
@@ -127,6 +129,7 @@ def row_lineage(
         snapshots=found.snapshots,
         branches=found.branches,
         whole=list(found.whole),
+        more=[name for name, rows in found.items() if rows.num_rows > most],
     )
 
 
@@ -142,13 +145,20 @@ def column_lineage(db: Db, view: ViewName, base: Base = True) -> ColumnLineageIn
 
 @router.get("/lineage/forward", operation_id="forward_lineage", summary="What a row goes into")
 def forward_lineage(
-    db: Db, table: TableName, key: Annotated[list[str], Query()], ref: OptionalRef = None
+    db: Db,
+    server: Server,
+    table: TableName,
+    key: Annotated[list[str], Query()],
+    ref: OptionalRef = None,
 ) -> ForwardLineageInfo:
     """What would change if a row of a table did."""
     at = ref_of(db, ref)
     found = db.forward_lineage(at, table, _row_key(db, at, table, key))
+    most = server.settings.limits.page_rows
     return ForwardLineageInfo(
-        objects={name: rows_of(rows) for name, rows in found.items()}, whole=list(found.whole)
+        objects={name: rows_of(rows.slice(0, most)) for name, rows in found.items()},
+        whole=list(found.whole),
+        more=[name for name, rows in found.items() if rows.num_rows > most],
     )
 
 
