@@ -93,6 +93,23 @@ def test_values_of_every_type_are_written_as_they_are_shown(
     ]
 
 
+def test_an_empty_value_is_not_null(visitor: Visitor, db: livingdb.Database) -> None:
+    empty = db.branch("main").clone("empty")
+    empty.create_table("notes", {"id": "bigint", "data": "binary", "note": "string"}, key="id")
+    empty.insert("notes", [{"id": 1, "data": b"", "note": ""}])
+    visitor.go("#/data?ref=empty&table=notes")
+    choose(visitor, "1")
+    visitor.fill("note", "mine", within="aside.side")
+    visitor.press("Change", within="aside.side")
+    assert "data" not in visitor.see(".edits", "note")
+    empty.update("notes", [{"id": 1, "note": None}], author="eva")
+    visitor.press("Commit", within=".edits")
+    visitor.see(".edits .problem", "note was '' and is null now")
+    visitor.press("Keep mine", within=".edits .problem")
+    visitor.press("Commit", within=".edits")
+    visitor.until(lambda: empty.table("notes").get(1) == {"id": 1, "data": b"", "note": "mine"})
+
+
 def test_sorted_rows_have_pages(visitor: Visitor, db: livingdb.Database) -> None:
     many = db.branch("main").clone("many")
     rows = [{"id": n, "city": "Hamar", "net": 1} for n in range(1000, 1090)]

@@ -8,7 +8,7 @@ import { useBranches } from "../refs";
 import { go, to, type Route } from "../route";
 import { type Page, type Rows, type Snapshot, type SqlAnswer, type SyncInfo, type TableInfo } from "../types";
 import { useDefaultBranch, useMayWrite } from "../user";
-import { isNumber, number, plural, text, when } from "../words";
+import { isAlike, isNumber, number, plural, text, when } from "../words";
 import { DifferenceTable } from "./differences";
 import { Edits, quoted, useEdits } from "./edits";
 import { RowPanel } from "./row";
@@ -83,7 +83,7 @@ function TableView({ at, table, isBranch }: { at: string; table: string; isBranc
   const isSame = (a: Row, b: Row): boolean => key.every((name) => text(a[name]) === text(b[name]));
   const changed = (found: Row, column: string): boolean => (changes.data?.rows ?? []).some((change) => {
     const now = change._after as Row | null, before = change._before as Row | null;
-    return now !== null && isSame(now, found) && (before === null || text(before[column]) !== text(now[column]));
+    return now !== null && isSame(now, found) && (before === null || !isAlike(before[column], now[column]));
   });
   return (
     <>

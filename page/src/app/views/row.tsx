@@ -7,7 +7,7 @@ import { useData } from "../live";
 import { Cell, Problem, RowTable, Shown, SnapshotLink, Time, WholeCell } from "../parts";
 import { to } from "../route";
 import { type Lineage, type Rows, type TableInfo } from "../types";
-import { plural, refName, text, when } from "../words";
+import { isAlike, plural, refName, text, when } from "../words";
 import { changesOf, type Edit } from "./edits";
 
 const MOST_STEPS = 50, MOST_ROWS = 50;
@@ -99,7 +99,7 @@ function History({ at, info, keys }: { at: string; info: TableInfo; keys: string
 
 function Step({ now, before, columns }: { now: Row; before: Row | undefined; columns: Column[] }): JSX.Element {
   if (now._change_type !== "update" || !before) return <></>;
-  const differing = columns.filter(({ name }) => text(now[name]) !== text(before[name]) || (now[name] === null) !== (before[name] === null));
+  const differing = columns.filter(({ name }) => !isAlike(now[name], before[name]));
   return <ul class="plainlist">{differing.map(({ name }) => (
     <li key={name}><span dir="auto">{name}</span>: <del><Cell value={before[name]} /></del> <ins><Cell value={now[name]} /></ins></li>))}</ul>;
 }
