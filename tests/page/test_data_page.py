@@ -177,6 +177,21 @@ def test_a_cell_of_a_view_leads_to_the_columns_and_rows_behind_it(visitor: Visit
     visitor.see("nav.tabs", "orders")
 
 
+def test_a_row_without_a_key_is_no_new_row(visitor: Visitor, db: livingdb.Database) -> None:
+    large = "SELECT city, net FROM orders WHERE net > 35"
+    db.branch("main").derive("large", sql=large, when="immediate")
+    visitor.go("#/data?ref=large&table=large")
+    visitor.see("table.rows", "Oslo")
+    visitor.run("document.querySelector('.beside tbody td:nth-child(2)').click()")
+    visitor.see("aside.side h3", "A row of large")
+    told = visitor.see("aside.side", "net comes from orders.net")
+    assert "large has no key" in told
+    db.sync("main/large").detach()
+    visitor.until(lambda: "Made by the sync" not in visitor.see("main"))
+    words = "return [...document.querySelectorAll('main button')].map((one) => one.innerText)"
+    assert not {"New row", "Change", "Delete"} & set(visitor.run(words))
+
+
 def test_a_view_that_cannot_be_found_by_the_name_main_is_no_dead_end(
     visitor: Visitor, tmp_path: Path
 ) -> None:

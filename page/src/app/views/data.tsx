@@ -52,7 +52,7 @@ function TableView({ at, table, isBranch }: { at: string; table: string; isBranc
   const [where, setWhere] = useState(""), [filter, setFilter] = useState("");
   const [sort, setSort] = useState<{ column: string; isDown: boolean } | undefined>();
   const [pages, setPages] = useState<(string | null)[]>([null]);
-  const [chosen, setChosen] = useState<{ row: Row; column: string } | null>(null);
+  const [chosen, setChosen] = useState<{ row: Row; column: string; isNew?: boolean } | null>(null);
   const [past, setPast] = useState<Snapshot | null>(null);
   const ref = past ? `id:${past.id}` : at;
   const info = useData(`table ${ref} ${table}`, (signal) => get<TableInfo>("/v1/table", { table, ref }, signal), ["commit", "branch"]);
@@ -107,12 +107,12 @@ function TableView({ at, table, isBranch }: { at: string; table: string; isBranc
           <div class="row">
             {pages.length > 1 && <button type="button" onClick={() => setPages(pages.slice(0, -1))}>Back</button>}
             {rows.data?.next && <button type="button" onClick={() => setPages([...pages, rows.data?.next ?? null])}>More rows</button>}
-            {canEdit && info.data && <button type="button" onClick={() => setChosen({ row: emptyRow(info.data?.columns ?? []), column: "" })}>New row</button>}
+            {canEdit && key.length > 0 && info.data && <button type="button" onClick={() => setChosen({ row: emptyRow(info.data?.columns ?? []), column: "", isNew: true })}>New row</button>}
           </div>
           {isBranch && !mayWrite && !maker && <p class="note">You may read {at}, and not change it: that takes the role writer. Ask who owns the database for it.</p>}
           {maker && !past && <p class="note">Made by the sync <a href={to("syncs", { name: maker.name })} dir="auto">{maker.name}</a>: change {maker.sources.join(", ")}, or detach the sync.</p>}
         </div>
-        {chosen && info.data && <RowPanel key={`${JSON.stringify(chosen.row)} ${chosen.column}`} at={ref} info={info.data} row={chosen.row} column={chosen.column} canEdit={canEdit} makes={maker?.makes ?? ""} isPast={past !== null} onClose={() => setChosen(null)}
+        {chosen && info.data && <RowPanel key={`${JSON.stringify(chosen.row)} ${chosen.column}`} at={ref} info={info.data} row={chosen.row} column={chosen.column} isNew={chosen.isNew ?? false} canEdit={canEdit && key.length > 0} makes={maker?.makes ?? ""} isPast={past !== null} onClose={() => setChosen(null)}
           onEdit={(edit) => { setEdits([...edits.filter((one) => one.table !== table || !isSame(one.key, edit.key)), { ...edit, table, columns: info.data?.columns ?? [] }]); setChosen(null); }} />}
       </div>
       {edits.length > 0 && <Edits branch={at} edits={edits} onChange={setEdits} />}
