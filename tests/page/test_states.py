@@ -198,6 +198,18 @@ def test_who_is_not_known_after_a_new_start_is_told_so(
         visitor.see("main.login", "Log in with your token")
 
 
+def test_an_address_with_a_token_is_taken_where_the_page_is_open_already(visitor: Visitor) -> None:
+    given = f"{visitor.server.address}/#token={visitor.server.run_token}"
+    visitor.go("#/alerts")
+    visitor.browser.driver.get(given)  # Only what is after the # differs: nothing is loaded.
+    visitor.see("section.graph")
+    assert "token" not in visitor.run("return location.href")
+    visitor.press("Log out")
+    visitor.see("main.login")
+    visitor.browser.driver.get(given)
+    visitor.see("header.top")
+
+
 def test_a_stream_that_was_refused_is_begun_anew(visitor: Visitor, db: livingdb.Database) -> None:
     visitor.go("#/alerts")
     visitor.run(
