@@ -89,6 +89,20 @@ def test_a_chart_tells_what_is_below_nothing(sql: Visitor) -> None:
     assert sql.axe() == []
 
 
+def test_a_chart_draws_no_bar_for_what_has_no_end(sql: Visitor) -> None:
+    kinds = ("Infinity", "-Infinity", "NaN", "2")
+    ask(sql, " UNION ALL ".join(f"SELECT '{one}' AS name, double('{one}') AS n" for one in kinds))
+    sql.see("table.rows", "NaN")
+    sql.press("Chart")
+    sql.see("table.bars", "Infinity")
+    widths = """
+        const bars = [...document.querySelectorAll('.bars rect')];
+        return bars.map((bar) => bar.width.baseVal.value);
+    """
+    assert sorted(sql.run(widths)) == [0, 0, 0, 100]
+    assert sql.browser.complaints() == []
+
+
 def test_who_waited_long_enough_can_go_on(sql: Visitor) -> None:
     sql.run(
         """
