@@ -124,6 +124,25 @@ def test_sorted_rows_have_pages(visitor: Visitor, db: livingdb.Database) -> None
     visitor.until(lambda: visitor.run(_ROWS) == 100)
 
 
+def test_a_filter_and_an_order_are_in_the_address(visitor: Visitor) -> None:
+    visitor.go("#/data?ref=main&table=orders")
+    visitor.fill("Only rows where", "net BETWEEN 30 AND 40")
+    visitor.press("Filter")
+    visitor.see("main", "before the filter")
+    for arrow in ("net ↑", "net ↓"):
+        visitor.press("net" if arrow == "net ↑" else "net ↑", within="table.rows")
+        visitor.see("table.rows thead", arrow)
+    first = "return document.querySelector('.beside table.rows tbody')?.innerText.split('\\n')[0]"
+    told = visitor.until(lambda: visitor.run(first))
+    assert told.split()[0] == "40"
+    visitor.browser.driver.refresh()
+    visitor.see("table.rows thead", "net ↓")
+    visitor.until(lambda: visitor.run(first) == told)
+    visitor.press("All rows")
+    visitor.until(lambda: visitor.run(_ROWS) > 30)
+    assert "where" not in visitor.run("return location.hash")
+
+
 def test_the_slider_goes_through_the_changes_of_the_table_and_shows_them(
     visitor: Visitor, db: livingdb.Database
 ) -> None:

@@ -75,6 +75,23 @@ def test_names_are_completed_as_sql_takes_them(sql: Visitor, db: livingdb.Databa
     sql.see("main", "0 rows")
 
 
+def test_who_comes_back_finds_the_statement_that_ran(sql: Visitor, db: livingdb.Database) -> None:
+    db.branch("main").clone("there")
+    sql.until(lambda: "there" in sql.see("main select"))
+    sql.fill("On branch", "there")
+    ask(sql, "SELECT 'a & b #1' AS n")
+    sql.see("table.rows", "a & b #1")
+    typed = """
+        const boxes = [...document.querySelectorAll('main select, main textarea')];
+        return boxes.map((box) => box.value);
+    """
+    sql.go("#/alerts")
+    sql.browser.driver.back()
+    sql.until(lambda: sql.run(typed) == ["there", "SELECT 'a & b #1' AS n"])
+    sql.browser.driver.refresh()
+    sql.until(lambda: sql.run(typed) == ["there", "SELECT 'a & b #1' AS n"])
+
+
 def test_a_chart_tells_what_is_below_nothing(sql: Visitor) -> None:
     ask(sql, "SELECT 'a' AS name, 1 AS up, -3 AS down UNION ALL SELECT 'b', 2, 1")
     sql.see("table.rows", "-3")

@@ -5,7 +5,7 @@ import { get, post, type Column, type Row } from "../api";
 import { useData } from "../live";
 import { Choice, Field, Heading, Nothing, RowTable, Shown, SnapshotLink } from "../parts";
 import { useBranches } from "../refs";
-import { go, to, type Route } from "../route";
+import { go, remember, to, type Route } from "../route";
 import { type Page, type Rows, type Snapshot, type SqlAnswer, type SyncInfo, type TableInfo } from "../types";
 import { useDefaultBranch, useMayWrite } from "../user";
 import { isAlike, isNumber, number, plural, text, when } from "../words";
@@ -39,7 +39,7 @@ export function DataView({ route }: { route: Route }): JSX.Element {
             : <nav class="tabs" aria-label="Tables">{found.tables.map((name) => (
               <a key={name} href={to("data", { ref, table: name })} aria-current={name === (table || found.tables[0]) ? "page" : undefined} dir="auto">{name}</a>))}
             </nav>}
-            <TableView key={`${ref} ${table || found.tables[0]}`} at={ref} table={table || found.tables[0]} isBranch={isBranch} />
+            <TableView key={`${ref} ${table || found.tables[0]}`} at={ref} table={table || found.tables[0]} isBranch={isBranch} given={route.given} />
           </>
         )}
       </Shown>
@@ -47,10 +47,12 @@ export function DataView({ route }: { route: Route }): JSX.Element {
   );
 }
 
-function TableView({ at, table, isBranch }: { at: string; table: string; isBranch: boolean }): JSX.Element {
+interface Sort { column: string; isDown: boolean }
+
+function TableView({ at, table, isBranch, given }: { at: string; table: string; isBranch: boolean; given: Route["given"] }): JSX.Element {
   const [edits, setEdits] = useEdits(at);
-  const [where, setWhere] = useState(""), [filter, setFilter] = useState("");
-  const [sort, setSort] = useState<{ column: string; isDown: boolean } | undefined>();
+  const [where, setWhere] = useState(given.where ?? ""), [filter, setFilter] = useState(given.where ?? "");
+  const [sort, setSort] = useState<Sort | undefined>(given.sort ? { column: given.sort, isDown: given.down === "yes" } : undefined);
   const [pages, setPages] = useState<(string | null)[]>([null]);
   const [chosen, setChosen] = useState<{ row: Row; column: string; isNew?: boolean } | null>(null);
   const [past, setPast] = useState<Snapshot | null>(null);
@@ -60,7 +62,8 @@ function TableView({ at, table, isBranch }: { at: string; table: string; isBranc
   const rows = useData(`rows ${ref} ${table} ${filter} ${sort?.column} ${sort?.isDown} ${after}`, async (signal): Promise<Page> => {
     if (!sort) return get<Page>("/v1/rows", { table, ref, where: filter, limit: PAGE, after }, signal);
     // What is alike there is in the order of its key, so that pages do not overlap.
-    const skipped = Number(after ?? 0), order = [`${quoted(sort.column)}${sort.isDown ? " DESC" : ""}`, ...(info.data?.key ?? []).filter((name) => name !== sort.column).map(quoted)];
+    const { key } = info.data ?? await get<TableInfo>("/v1/table", { table, ref }, signal);
+    const skipped = Number(after ?? 0), order = [`${quoted(sort.column)}${sort.isDown ? " DESC" : ""}`, ...key.filter((name) => name !== sort.column).map(quoted)];
     const said = `SELECT * FROM ${quoted(table)}${filter ? ` WHERE ${filter}` : ""} ORDER BY ${order.join(", ")} LIMIT ${PAGE + 1} OFFSET ${skipped}`;
     const answer = await post<SqlAnswer>("/v1/sql", { sql: said, ref });
     return { ...answer, rows: answer.rows.slice(0, PAGE), snapshot: "", next: answer.rows.length > PAGE ? String(skipped + PAGE) : null };
@@ -75,10 +78,14 @@ function TableView({ at, table, isBranch }: { at: string; table: string; isBranc
     if (!past || !past.parents.length) return null;
     return get<Rows & { more: boolean }>("/v1/diff/rows", { before: `id:${past.parents[0]}`, after: `id:${past.id}`, table, limit: PAGE }, signal);
   }, []);
-  const choose = (column: string): void => {
+  const look = (wanted: string, order: Sort | undefined): void => {
     setPages([null]);
-    setSort(sort?.column === column ? (sort.isDown ? undefined : { column, isDown: true }) : { column, isDown: false });
+    setFilter(wanted);
+    setSort(order);
+    remember("data", { ref: at, table, where: wanted, sort: order?.column, down: order?.isDown ? "yes" : "" });
   };
+  const choose = (column: string): void =>
+    look(filter, sort?.column === column ? (sort.isDown ? undefined : { column, isDown: true }) : { column, isDown: false });
   const key = info.data?.key ?? [];
   const isSame = (a: Row, b: Row): boolean => key.every((name) => text(a[name]) === text(b[name]));
   const changed = (found: Row, column: string): boolean => (changes.data?.rows ?? []).some((change) => {
@@ -87,10 +94,10 @@ function TableView({ at, table, isBranch }: { at: string; table: string; isBranc
   });
   return (
     <>
-      <form class="bar" onSubmit={(event) => { event.preventDefault(); setPages([null]); setFilter(where); }}>
+      <form class="bar" onSubmit={(event) => { event.preventDefault(); look(where, sort); }}>
         <Field label="Only rows where" value={where} onChange={setWhere} placeholder={example(info.data?.columns ?? [])} isWide />
         <button type="submit">Filter</button>
-        {filter && <button type="button" onClick={() => { setWhere(""); setFilter(""); setPages([null]); }}>All rows</button>}
+        {filter && <button type="button" onClick={() => { setWhere(""); look("", sort); }}>All rows</button>}
         {info.data && <span class="note">{plural(info.data.row_count, "row")}{filter ? " before the filter" : ""}</span>}
       </form>
       <HistorySlider at={at} table={table} past={past} onChange={(to) => { setPages([null]); setPast(to); }} />

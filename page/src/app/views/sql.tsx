@@ -5,7 +5,7 @@ import { ARROW, asFailure, Failure, get, post, postForArrow, type Column, type R
 import { useData } from "../live";
 import { Act, Choice, Heading, Nothing, Problem, RowTable, SnapshotLink } from "../parts";
 import { useBranches } from "../refs";
-import { type Route } from "../route";
+import { remember, type Route } from "../route";
 import { type SqlAnswer, type TableInfo } from "../types";
 import { useDefaultBranch } from "../user";
 import { isNumber, number, plural, text } from "../words";
@@ -36,6 +36,7 @@ export function SqlView({ route }: { route: Route }): JSX.Element {
     setError(null);
     setAnswer(null);
     setPlan("");
+    remember("sql", { branch: branch === main ? "" : branch, sql });
     try {
       const told = await post<SqlAnswer>("/v1/sql", { sql: isPlan ? `EXPLAIN ${sql}` : sql, branch, limit: MOST }, signal);
       if (isPlan) setPlan(told.rows.map((row) => Object.values(row).map(text).join("  ")).join("\n"));
