@@ -110,6 +110,18 @@ def test_an_empty_value_is_not_null(visitor: Visitor, db: livingdb.Database) -> 
     visitor.until(lambda: empty.table("notes").get(1) == {"id": 1, "data": b"", "note": "mine"})
 
 
+def test_a_long_value_is_no_narrow_column(visitor: Visitor, db: livingdb.Database) -> None:
+    long = db.branch("main").clone("long")
+    long.create_table("notes", {f"c{n}": "string" for n in range(12)}, key="c0")
+    long.insert("notes", [{f"c{n}": f"{n} " + "word" * 90 for n in range(12)}])
+    visitor.go("#/data?ref=long&table=notes")
+    visitor.see("table.rows", "word")
+    size = "return document.querySelector('.beside tbody td:nth-child(2)').getBoundingClientRect()"
+    place = visitor.run(size)
+    assert place["width"] > 200
+    assert place["height"] < 400
+
+
 def test_sorted_rows_have_pages(visitor: Visitor, db: livingdb.Database) -> None:
     many = db.branch("main").clone("many")
     rows = [{"id": n, "city": "Hamar", "net": 1} for n in range(1000, 1090)]

@@ -49,7 +49,7 @@ export function MergeForm({ source, into, preview, merge, words }: {
   return (
     <>
       <div class="bar">
-        <Choice label="A conflict is" value={granularity} options={[["row", "a row that both changed"], ["cell", "a cell that both changed"]]} onChange={setGranularity} />
+        <Choice label="A conflict is" value={granularity} options={[["row", "a row both changed"], ["cell", "a cell both changed"]]} onChange={setGranularity} />
         <Choice label="Where there is one" value={whole} options={rules} onChange={(value) => { setTables({}); setWhole(value as Policy); }} />
         <Field label="Message of the merge" value={message} onChange={setMessage} placeholder={`merge ${refName(source)}`} />
       </div>
