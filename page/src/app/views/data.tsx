@@ -2,7 +2,7 @@
 import { type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, post, type Column, type Row } from "../api";
-import { useData } from "../live";
+import { useData, useKept } from "../live";
 import { Choice, Field, Heading, Nothing, RowTable, Shown, SnapshotLink } from "../parts";
 import { useBranches } from "../refs";
 import { go, remember, to, type Route } from "../route";
@@ -59,7 +59,7 @@ function TableView({ at, table, isBranch, given }: { at: string; table: string; 
   const ref = past ? `id:${past.id}` : at;
   const info = useData(`table ${ref} ${table}`, (signal) => get<TableInfo>("/v1/table", { table, ref }, signal), ["commit", "branch"]);
   const after = pages[pages.length - 1];
-  const rows = useData(`rows ${ref} ${table} ${filter} ${sort?.column} ${sort?.isDown} ${after}`, async (signal): Promise<Page> => {
+  const rows = useKept(useData(`rows ${ref} ${table} ${filter} ${sort?.column} ${sort?.isDown} ${after}`, async (signal): Promise<Page> => {
     if (!sort) return get<Page>("/v1/rows", { table, ref, where: filter, limit: PAGE, after }, signal);
     // What is alike there is in the order of its key, so that pages do not overlap.
     const { key } = info.data ?? await get<TableInfo>("/v1/table", { table, ref }, signal);
@@ -67,7 +67,7 @@ function TableView({ at, table, isBranch, given }: { at: string; table: string; 
     const said = `SELECT * FROM ${quoted(table)}${filter ? ` WHERE ${filter}` : ""} ORDER BY ${order.join(", ")} LIMIT ${PAGE + 1} OFFSET ${skipped}`;
     const answer = await post<SqlAnswer>("/v1/sql", { sql: said, ref });
     return { ...answer, rows: answer.rows.slice(0, PAGE), snapshot: "", next: answer.rows.length > PAGE ? String(skipped + PAGE) : null };
-  }, ["commit", "branch"]);
+  }, ["commit", "branch"]), ref);
   // Who writes the branch is asked once its rows are seen.
   const isShown = rows.data !== null;
   const syncs = useData(isShown ? "syncs" : "", async (signal) => isShown ? get<{ syncs: SyncInfo[] }>("/v1/syncs", {}, signal) : null, ["sync"]);
@@ -106,14 +106,14 @@ function TableView({ at, table, isBranch, given }: { at: string; table: string; 
         {changes.data.rows.length > 0 && <DifferenceTable rows={changes.data.rows} keys={key} label={`Rows of ${table} that changed then`} caption={<><del>before</del> <ins>then</ins></>} />}
       </div>}
       <div class="beside">
-        <div>
+        <div aria-busy={rows.isOld}>
           <Shown of={rows}>{(page) => page.rows.length
             ? <RowTable columns={page.columns} rows={page.rows} label={`Rows of ${table}`} onRow={(row, column) => setChosen({ row, column })} chosen={chosen?.row} sort={sort} onSort={choose} marked={past ? changed : undefined} />
             : <Nothing><p>{filter ? "No row is like that." : "No rows yet."}</p></Nothing>}
           </Shown>
           <div class="row">
             {pages.length > 1 && <button type="button" onClick={() => setPages(pages.slice(0, -1))}>Back</button>}
-            {rows.data?.next && <button type="button" onClick={() => setPages([...pages, rows.data?.next ?? null])}>More rows</button>}
+            {rows.data?.next && !rows.isOld && <button type="button" onClick={() => setPages([...pages, rows.data?.next ?? null])}>More rows</button>}
             {canEdit && key.length > 0 && info.data && <button type="button" onClick={() => setChosen({ row: emptyRow(info.data?.columns ?? []), column: "", isNew: true })}>New row</button>}
           </div>
           {isBranch && !mayWrite && !maker && <p class="note">You may read {at}, and not change it: that takes the role writer. Ask who owns the database for it.</p>}
@@ -149,9 +149,9 @@ function HistorySlider({ at, table, past, onChange }: { at: string; table: strin
           aria-valuetext={past ? `${when(past.time)}, ${past.message || past.operation}` : "now"}
           onInput={(event) => slide(Number(event.currentTarget.value))} />
       </label>
-      <button type="button" disabled={place === 0} onClick={() => slide(place - 1)}>Earlier</button>
-      <button type="button" disabled={!past} onClick={() => slide(place + 1)}>Later</button>
-      <button type="button" disabled={!past} onClick={() => onChange(null)}>Now</button>
+      <button type="button" aria-disabled={place === 0} onClick={() => slide(place - 1)}>Earlier</button>
+      <button type="button" aria-disabled={!past} onClick={() => slide(place + 1)}>Later</button>
+      <button type="button" aria-disabled={!past} onClick={() => onChange(null)}>Now</button>
     </div>
   );
 }

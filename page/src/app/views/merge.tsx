@@ -2,7 +2,7 @@
 import { type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { post, type Row } from "../api";
-import { useData } from "../live";
+import { useData, useKept } from "../live";
 import { Act, Cell, Choice, Field, Heading, Nothing, Shown } from "../parts";
 import { go, goAfter, type Route } from "../route";
 import { type Preview, type Snapshot } from "../types";
@@ -44,7 +44,7 @@ export function MergeForm({ source, into, preview, merge, words }: {
   const [message, setMessage] = useState("");
   const [settled, setSettled] = useState<Settled>({});
   const on_conflict = Object.keys(tables).length ? tables : whole;
-  const found = useData(`preview ${source} ${into} ${granularity} ${JSON.stringify(on_conflict)}`, () => preview({ on_conflict, granularity }), ["commit", "branch"]);
+  const found = useKept(useData(`preview ${source} ${into} ${granularity} ${JSON.stringify(on_conflict)}`, () => preview({ on_conflict, granularity }), ["commit", "branch"]), "");
   const rules = policies(refName(source), refName(into));
   return (
     <>
@@ -54,9 +54,11 @@ export function MergeForm({ source, into, preview, merge, words }: {
         <Field label="Message of the merge" value={message} onChange={setMessage} placeholder={`merge ${refName(source)}`} />
       </div>
       <Shown of={found}>{(told) => {
-        const names = Object.keys(told.conflicts);
-        const rowsOf = (table: string): Row[] => told.conflicts[table].filter((one) => !isOfSchema(one));
-        const isSettled = (table: string): boolean => (tables[table] ?? whole) !== "fail" || told.conflicts[table].every((one) => !isOfSchema(one) && isTaken(settled[table], keyOf(one)));
+        // A rule that settled all of a table stays there, to be chosen otherwise.
+        const names = [...new Set([...Object.keys(told.conflicts), ...Object.keys(tables).filter((table) => tables[table] !== "fail")])].sort();
+        const conflictsOf = (table: string): Row[] => told.conflicts[table] ?? [];
+        const rowsOf = (table: string): Row[] => conflictsOf(table).filter((one) => !isOfSchema(one));
+        const isSettled = (table: string): boolean => (tables[table] ?? whole) !== "fail" || conflictsOf(table).every((one) => !isOfSchema(one) && isTaken(settled[table], keyOf(one)));
         const areSettled = names.every(isSettled) && !Object.keys(told.schema_conflicts).length && !told.refusal;
         const isNothing = told.is_clean && !told.fast_forward && !told.schema_changes.length && Object.values(told.changes).every((counts) => countWords(counts) === "nothing");
         const count = names.reduce((sum, table) => sum + rowsOf(table).length, 0);
@@ -75,13 +77,13 @@ export function MergeForm({ source, into, preview, merge, words }: {
             {Object.keys(told.changes).length > 0 && <ul class="plainlist">{Object.entries(told.changes).filter(([, counts]) => countWords(counts) !== "nothing").map(([table, counts]) => (
               <li key={table}><b dir="auto">{table}</b>: {countWords(counts)}</li>))}</ul>}
             {names.map((table) => (
-              <fieldset class="conflict" key={table}><legend>{table}: {plural(told.conflicts[table].length, "conflict")}</legend>
+              <fieldset class="conflict" key={table}><legend>{table}: {told.conflicts[table] ? plural(conflictsOf(table).length, "conflict") : "settled by its rule"}</legend>
                 <Choice label={`Rule for ${table}`} value={tables[table] ?? whole} options={rules}
                   onChange={(value) => setTables({ ...Object.fromEntries(names.map((one) => [one, tables[one] ?? whole])), [table]: value as Policy })} />
                 {rowsOf(table).length > 0 && <Conflicts rows={rowsOf(table)} source={refName(source)} into={refName(into)} policy={tables[table] ?? whole} settled={settled[table] ?? []}
                   onSettle={(key, take) => setSettled({ ...settled, [table]: [...(settled[table] ?? []).filter((one) => !isAlike(one.key, key)), { key, take }] })} />}
               </fieldset>))}
-            <Act words={words} isMain isOff={!told.is_clean && !areSettled} act={() => merge({ on_conflict, granularity, settled, message })} />
+            <Act words={words} isMain isOff={found.isOld || (!told.is_clean && !areSettled)} act={() => merge({ on_conflict, granularity, settled, message })} />
           </>
         );
       }}</Shown>
