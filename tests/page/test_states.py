@@ -181,6 +181,9 @@ def test_nobody_is_removed_unasked(browser: Browser, tmp_path: Path) -> None:
             visitor.press("Remove…", within=".cards li:nth-child(2)")
             visitor.press("Remove", within="dialog")
             visitor.until(lambda: "sam" not in visitor.see(".cards"))
+            trail = visitor.see("table.rows", "remove user")
+            assert "grants branches *, role reader" in trail
+            assert "{" not in trail
 
 
 def test_who_is_not_known_after_a_new_start_is_told_so(
