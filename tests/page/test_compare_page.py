@@ -40,6 +40,17 @@ def test_a_conflict_of_schemas_is_settled_by_a_rule(
     visitor.until(lambda: "town" in db.branch("right").table("orders").schema.names)
 
 
+def test_an_empty_text_and_null_are_a_conflict_that_is_told(
+    visitor: Visitor, db: livingdb.Database
+) -> None:
+    for name, city in (("unknown", None), ("blank", "")):
+        db.branch("main").clone(name).update("orders", [{"id": 5, "city": city}])
+    visitor.go("#/merge?source=blank&into=unknown")
+    visitor.see("main", "Both sides changed 1 row")
+    told = visitor.see("fieldset table tbody").split()
+    assert told[:5] == ["5", "city", "Moss", "null", "''"]
+
+
 def test_what_is_merged_already_is_told(visitor: Visitor) -> None:
     visitor.go("#/merge?source=main~2&into=main")
     visitor.see("main", "There is nothing to merge: main has all that main~2 changed")

@@ -93,6 +93,35 @@ def test_values_of_every_type_are_written_as_they_are_shown(
     ]
 
 
+def test_an_empty_value_is_not_null(visitor: Visitor, db: livingdb.Database) -> None:
+    empty = db.branch("main").clone("empty")
+    empty.create_table("notes", {"id": "bigint", "data": "binary", "note": "string"}, key="id")
+    empty.insert("notes", [{"id": 1, "data": b"", "note": ""}])
+    visitor.go("#/data?ref=empty&table=notes")
+    choose(visitor, "1")
+    visitor.fill("note", "mine", within="aside.side")
+    visitor.press("Change", within="aside.side")
+    assert "data" not in visitor.see(".edits", "note")
+    empty.update("notes", [{"id": 1, "note": None}], author="eva")
+    visitor.press("Commit", within=".edits")
+    visitor.see(".edits .problem", "note was '' and is null now")
+    visitor.press("Keep mine", within=".edits .problem")
+    visitor.press("Commit", within=".edits")
+    visitor.until(lambda: empty.table("notes").get(1) == {"id": 1, "data": b"", "note": "mine"})
+
+
+def test_a_long_value_is_no_narrow_column(visitor: Visitor, db: livingdb.Database) -> None:
+    long = db.branch("main").clone("long")
+    long.create_table("notes", {f"c{n}": "string" for n in range(12)}, key="c0")
+    long.insert("notes", [{f"c{n}": f"{n} " + "word" * 90 for n in range(12)}])
+    visitor.go("#/data?ref=long&table=notes")
+    visitor.see("table.rows", "word")
+    size = "return document.querySelector('.beside tbody td:nth-child(2)').getBoundingClientRect()"
+    place = visitor.run(size)
+    assert place["width"] > 200
+    assert place["height"] < 400
+
+
 def test_sorted_rows_have_pages(visitor: Visitor, db: livingdb.Database) -> None:
     many = db.branch("main").clone("many")
     rows = [{"id": n, "city": "Hamar", "net": 1} for n in range(1000, 1090)]
@@ -105,6 +134,25 @@ def test_sorted_rows_have_pages(visitor: Visitor, db: livingdb.Database) -> None
     visitor.until(lambda: visitor.run(_ROWS) == 30)
     visitor.press("Back")
     visitor.until(lambda: visitor.run(_ROWS) == 100)
+
+
+def test_a_filter_and_an_order_are_in_the_address(visitor: Visitor) -> None:
+    visitor.go("#/data?ref=main&table=orders")
+    visitor.fill("Only rows where", "net BETWEEN 30 AND 40")
+    visitor.press("Filter")
+    visitor.see("main", "before the filter")
+    for arrow in ("net ↑", "net ↓"):
+        visitor.press("net" if arrow == "net ↑" else "net ↑", within="table.rows")
+        visitor.see("table.rows thead", arrow)
+    first = "return document.querySelector('.beside table.rows tbody')?.innerText.split('\\n')[0]"
+    visitor.until(lambda: (visitor.run(first) or "?").split()[0] == "40")
+    told = visitor.run(first)
+    visitor.browser.driver.refresh()
+    visitor.see("table.rows thead", "net ↓")
+    visitor.until(lambda: visitor.run(first) == told)
+    visitor.press("All rows")
+    visitor.until(lambda: visitor.run(_ROWS) > 30)
+    assert "where" not in visitor.run("return location.hash")
 
 
 def test_the_slider_goes_through_the_changes_of_the_table_and_shows_them(
@@ -158,6 +206,21 @@ def test_a_cell_of_a_view_leads_to_the_columns_and_rows_behind_it(visitor: Visit
     visitor.press("orders as it was then", within="aside.side")
     visitor.see("header.view", "As it was: nothing can be changed here")
     visitor.see("nav.tabs", "orders")
+
+
+def test_a_row_without_a_key_is_no_new_row(visitor: Visitor, db: livingdb.Database) -> None:
+    large = "SELECT city, net FROM orders WHERE net > 35"
+    db.branch("main").derive("large", sql=large, when="immediate")
+    visitor.go("#/data?ref=large&table=large")
+    visitor.see("table.rows", "Oslo")
+    visitor.run("document.querySelector('.beside tbody td:nth-child(2)').click()")
+    visitor.see("aside.side h3", "A row of large")
+    told = visitor.see("aside.side", "net comes from orders.net")
+    assert "large has no key" in told
+    db.sync("main/large").detach()
+    visitor.until(lambda: "Made by the sync" not in visitor.see("main"))
+    words = "return [...document.querySelectorAll('main button')].map((one) => one.innerText)"
+    assert not {"New row", "Change", "Delete"} & set(visitor.run(words))
 
 
 def test_a_view_that_cannot_be_found_by_the_name_main_is_no_dead_end(

@@ -47,6 +47,19 @@ def test_the_name_of_a_branch_leads_to_its_newest_snapshot(visitor: Visitor) -> 
     visitor.see("#panel", "head of wish")
 
 
+def test_the_address_leads_back_to_the_snapshot_that_is_looked_at(visitor: Visitor) -> None:
+    visitor.choose("dev")
+    visitor.until(lambda: "at=" in visitor.run("return location.hash"))
+    visitor.press("Where from", within="#panel")
+    visitor.see("ul.tree")
+    visitor.browser.driver.back()
+    visitor.see("#panel", "head of dev")
+    visitor.go("#/graph?at=" + "0f" * 32)
+    told = visitor.see(".graph .away", "0f0f0f0f0f is not among")
+    assert "Where it comes from" in told
+    assert visitor.axe() == []
+
+
 def test_how_far_a_sync_is_behind_is_told_in_the_graph(visitor: Visitor) -> None:
     visitor.choose("careful")
     visitor.see("#panel .sync", "behind")

@@ -75,6 +75,23 @@ def test_names_are_completed_as_sql_takes_them(sql: Visitor, db: livingdb.Databa
     sql.see("main", "0 rows")
 
 
+def test_who_comes_back_finds_the_statement_that_ran(sql: Visitor, db: livingdb.Database) -> None:
+    db.branch("main").clone("there")
+    sql.until(lambda: "there" in sql.see("main select"))
+    sql.fill("On branch", "there")
+    ask(sql, "SELECT 'a & b #1' AS n")
+    sql.see("table.rows", "a & b #1")
+    typed = """
+        const boxes = [...document.querySelectorAll('main select, main textarea')];
+        return boxes.map((box) => box.value);
+    """
+    sql.go("#/alerts")
+    sql.browser.driver.back()
+    sql.until(lambda: sql.run(typed) == ["there", "SELECT 'a & b #1' AS n"])
+    sql.browser.driver.refresh()
+    sql.until(lambda: sql.run(typed) == ["there", "SELECT 'a & b #1' AS n"])
+
+
 def test_a_chart_tells_what_is_below_nothing(sql: Visitor) -> None:
     ask(sql, "SELECT 'a' AS name, 1 AS up, -3 AS down UNION ALL SELECT 'b', 2, 1")
     sql.see("table.rows", "-3")
@@ -87,6 +104,20 @@ def test_a_chart_tells_what_is_below_nothing(sql: Visitor) -> None:
     sql.fill("Length of the bars", "up")
     sql.until(lambda: sql.run(bars) == [[False, 0], [False, 0]])
     assert sql.axe() == []
+
+
+def test_a_chart_draws_no_bar_for_what_has_no_end(sql: Visitor) -> None:
+    kinds = ("Infinity", "-Infinity", "NaN", "2")
+    ask(sql, " UNION ALL ".join(f"SELECT '{one}' AS name, double('{one}') AS n" for one in kinds))
+    sql.see("table.rows", "NaN")
+    sql.press("Chart")
+    sql.see("table.bars", "Infinity")
+    widths = """
+        const bars = [...document.querySelectorAll('.bars rect')];
+        return bars.map((bar) => bar.width.baseVal.value);
+    """
+    assert sorted(sql.run(widths)) == [0, 0, 0, 100]
+    assert sql.browser.complaints() == []
 
 
 def test_who_waited_long_enough_can_go_on(sql: Visitor) -> None:

@@ -181,6 +181,9 @@ def test_nobody_is_removed_unasked(browser: Browser, tmp_path: Path) -> None:
             visitor.press("Remove…", within=".cards li:nth-child(2)")
             visitor.press("Remove", within="dialog")
             visitor.until(lambda: "sam" not in visitor.see(".cards"))
+            trail = visitor.see("table.rows", "remove user")
+            assert "grants branches *, role reader" in trail
+            assert "{" not in trail
 
 
 def test_who_is_not_known_after_a_new_start_is_told_so(
@@ -196,6 +199,18 @@ def test_who_is_not_known_after_a_new_start_is_told_so(
         visitor.see(".lost", "You are not logged in any more")
         visitor.press("Log in", within=".lost")
         visitor.see("main.login", "Log in with your token")
+
+
+def test_an_address_with_a_token_is_taken_where_the_page_is_open_already(visitor: Visitor) -> None:
+    given = f"{visitor.server.address}/#token={visitor.server.run_token}"
+    visitor.go("#/alerts")
+    visitor.browser.driver.get(given)  # Only what is after the # differs: nothing is loaded.
+    visitor.see("section.graph")
+    assert "token" not in visitor.run("return location.href")
+    visitor.press("Log out")
+    visitor.see("main.login")
+    visitor.browser.driver.get(given)
+    visitor.see("header.top")
 
 
 def test_a_stream_that_was_refused_is_begun_anew(visitor: Visitor, db: livingdb.Database) -> None:

@@ -73,6 +73,14 @@ export interface Loaded<T> {
   reload: () => void;
 }
 
+/** What was there is shown while something else of the same scope is asked for in its place, so that nobody loses what they are at. */
+export function useKept<T>(of: Loaded<T>, scope: string): Loaded<T> & { isOld: boolean } {
+  const last = useRef<{ data: T; scope: string } | null>(null);
+  if (of.data !== null) last.current = { data: of.data, scope };
+  const isOld = of.data === null && of.error === null && last.current?.scope === scope;
+  return { ...of, data: isOld ? last.current?.data ?? null : of.data, isOld };
+}
+
 const WAIT_MILLISECONDS = 120;
 
 /** What the server answers, asked again when something of these kinds changes. */

@@ -96,11 +96,18 @@ function Login({ error, onDone }: { error: Failure | null; onDone: () => void })
   );
 }
 
+const GIVEN = /[#&]token=([^&]+)/;
+
+/** Begin anew where an address with a token is opened in a tab that has the page already. */
+function beginAnew(): void {
+  if (GIVEN.test(location.hash)) location.reload();
+}
+
 function Page(): JSX.Element {
   const [about, setAbout] = useState<About | null>(null), [error, setError] = useState<Failure | null>(null), [isAsked, setAsked] = useState(false);
   const load = async (): Promise<void> => {
     try {
-      const given = /[#&]token=([^&]+)/.exec(location.hash)?.[1];
+      const given = GIVEN.exec(location.hash)?.[1];
       if (given) {
         history.replaceState(null, "", location.pathname);
         await logIn(decodeURIComponent(given));
@@ -113,7 +120,12 @@ function Page(): JSX.Element {
     } catch (failure) { setError(asFailure(failure)); }
     setAsked(true);
   };
-  useEffect(() => { resume(); void load(); }, []);
+  useEffect(() => {
+    resume();
+    void load();
+    window.addEventListener("hashchange", beginAnew);
+    return () => window.removeEventListener("hashchange", beginAnew);
+  }, []);
   if (about) return <App about={about} />;
   if (!isAsked) return <p class="waiting" role="status">Loading…</p>;
   if (error && error.status !== 401) return <main class="login"><Problem error={error} retry={() => void load()} /></main>;

@@ -80,7 +80,7 @@ export function State({ of }: { of: string }): JSX.Element {
   return <span class={`state ${of}`}>{of}</span>;
 }
 
-const MOST_LETTERS = 400;
+const MOST_LETTERS = 400, MANY_LETTERS = 60, SOME_LETTERS = 24;
 
 /** A value; what is very long is cut, and says how long it is. */
 export function Cell({ value }: { value: Value }): JSX.Element {
@@ -88,8 +88,9 @@ export function Cell({ value }: { value: Value }): JSX.Element {
   const said = text(value);
   if (said === "") return <i class="null" title="an empty text">''</i>;
   if (/^\d{4}-\d\d-\d\d(T[\d:.]+Z?)?$/.test(said)) return <time class="value">{said}</time>;
-  if (said.length <= MOST_LETTERS) return <span dir="auto">{said}</span>;
-  return <span dir="auto">{said.slice(0, MOST_LETTERS)}… <i class="null">{number(said.length)} letters</i></span>;
+  const style = said.length > MANY_LETTERS ? "many" : said.length > SOME_LETTERS ? "some" : undefined;
+  if (said.length <= MOST_LETTERS) return <span dir="auto" class={style}>{said}</span>;
+  return <span dir="auto" class={style}>{said.slice(0, MOST_LETTERS)}… <i class="null">{number(said.length)} letters</i></span>;
 }
 
 /** A value as it is, however long. */

@@ -23,6 +23,11 @@ export function go(view: string, given: Record<string, string | number | null | 
   location.hash = to(view, given);
 }
 
+/** Let the address say what is looked at, so that it leads back to it; nobody goes anywhere. */
+export function remember(view: string, given: Record<string, string | number | null | undefined>): void {
+  history.replaceState(null, "", to(view, given));
+}
+
 /** Where finished work leads to; who went elsewhere meanwhile stays there. */
 export async function goAfter<Made>(work: Promise<Made>, view: string, given: (made: Made) => Record<string, string | number>): Promise<void> {
   const here = location.hash;

@@ -52,3 +52,7 @@ export function text(value: Value): string {
   if (value === null || value === undefined) return "";
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
+
+/** Whether two values are the same; an empty text is not null. */
+export const isAlike = (one: Value | undefined, other: Value | undefined): boolean =>
+  text(one ?? null) === text(other ?? null) && ((one ?? null) === null) === ((other ?? null) === null);

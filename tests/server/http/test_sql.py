@@ -177,3 +177,13 @@ def test_a_typed_parameter_fits_its_type(olga: httpx.Client) -> None:
         assert olga.post("/v1/sql", json=said).json().get("code") == code, kind
     said = {"sql": "SELECT ? AS a", "parameters": [{"type": "decimal(4,2)", "value": "9.50"}]}
     assert olga.post("/v1/sql", json=said).json()["rows"] == [{"a": "9.50"}]
+
+
+def test_a_decimal_has_all_its_digits_and_no_exponent(olga: httpx.Client) -> None:
+    sql = "SELECT CAST(x AS decimal(38,10)) AS a FROM VALUES (0), (-1e-10), (12345678901) AS t(x)"
+    told = olga.post("/v1/sql", json={"sql": sql}).json()
+    assert [row["a"] for row in told["rows"]] == [
+        "0.0000000000",
+        "-0.0000000001",
+        "12345678901.0000000000",
+    ]

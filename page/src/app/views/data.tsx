@@ -2,13 +2,13 @@
 import { type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, post, type Column, type Row } from "../api";
-import { useData } from "../live";
+import { useData, useKept } from "../live";
 import { Choice, Field, Heading, Nothing, RowTable, Shown, SnapshotLink } from "../parts";
 import { useBranches } from "../refs";
-import { go, to, type Route } from "../route";
+import { go, remember, to, type Route } from "../route";
 import { type Page, type Rows, type Snapshot, type SqlAnswer, type SyncInfo, type TableInfo } from "../types";
 import { useDefaultBranch, useMayWrite } from "../user";
-import { isNumber, number, plural, text, when } from "../words";
+import { isAlike, isNumber, number, plural, text, when } from "../words";
 import { DifferenceTable } from "./differences";
 import { Edits, quoted, useEdits } from "./edits";
 import { RowPanel } from "./row";
@@ -39,7 +39,7 @@ export function DataView({ route }: { route: Route }): JSX.Element {
             : <nav class="tabs" aria-label="Tables">{found.tables.map((name) => (
               <a key={name} href={to("data", { ref, table: name })} aria-current={name === (table || found.tables[0]) ? "page" : undefined} dir="auto">{name}</a>))}
             </nav>}
-            <TableView key={`${ref} ${table || found.tables[0]}`} at={ref} table={table || found.tables[0]} isBranch={isBranch} />
+            <TableView key={`${ref} ${table || found.tables[0]}`} at={ref} table={table || found.tables[0]} isBranch={isBranch} given={route.given} />
           </>
         )}
       </Shown>
@@ -47,24 +47,27 @@ export function DataView({ route }: { route: Route }): JSX.Element {
   );
 }
 
-function TableView({ at, table, isBranch }: { at: string; table: string; isBranch: boolean }): JSX.Element {
+interface Sort { column: string; isDown: boolean }
+
+function TableView({ at, table, isBranch, given }: { at: string; table: string; isBranch: boolean; given: Route["given"] }): JSX.Element {
   const [edits, setEdits] = useEdits(at);
-  const [where, setWhere] = useState(""), [filter, setFilter] = useState("");
-  const [sort, setSort] = useState<{ column: string; isDown: boolean } | undefined>();
+  const [where, setWhere] = useState(given.where ?? ""), [filter, setFilter] = useState(given.where ?? "");
+  const [sort, setSort] = useState<Sort | undefined>(given.sort ? { column: given.sort, isDown: given.down === "yes" } : undefined);
   const [pages, setPages] = useState<(string | null)[]>([null]);
-  const [chosen, setChosen] = useState<{ row: Row; column: string } | null>(null);
+  const [chosen, setChosen] = useState<{ row: Row; column: string; isNew?: boolean } | null>(null);
   const [past, setPast] = useState<Snapshot | null>(null);
   const ref = past ? `id:${past.id}` : at;
   const info = useData(`table ${ref} ${table}`, (signal) => get<TableInfo>("/v1/table", { table, ref }, signal), ["commit", "branch"]);
   const after = pages[pages.length - 1];
-  const rows = useData(`rows ${ref} ${table} ${filter} ${sort?.column} ${sort?.isDown} ${after}`, async (signal): Promise<Page> => {
+  const rows = useKept(useData(`rows ${ref} ${table} ${filter} ${sort?.column} ${sort?.isDown} ${after}`, async (signal): Promise<Page> => {
     if (!sort) return get<Page>("/v1/rows", { table, ref, where: filter, limit: PAGE, after }, signal);
     // What is alike there is in the order of its key, so that pages do not overlap.
-    const skipped = Number(after ?? 0), order = [`${quoted(sort.column)}${sort.isDown ? " DESC" : ""}`, ...(info.data?.key ?? []).filter((name) => name !== sort.column).map(quoted)];
+    const { key } = info.data ?? await get<TableInfo>("/v1/table", { table, ref }, signal);
+    const skipped = Number(after ?? 0), order = [`${quoted(sort.column)}${sort.isDown ? " DESC" : ""}`, ...key.filter((name) => name !== sort.column).map(quoted)];
     const said = `SELECT * FROM ${quoted(table)}${filter ? ` WHERE ${filter}` : ""} ORDER BY ${order.join(", ")} LIMIT ${PAGE + 1} OFFSET ${skipped}`;
     const answer = await post<SqlAnswer>("/v1/sql", { sql: said, ref });
     return { ...answer, rows: answer.rows.slice(0, PAGE), snapshot: "", next: answer.rows.length > PAGE ? String(skipped + PAGE) : null };
-  }, ["commit", "branch"]);
+  }, ["commit", "branch"]), ref);
   // Who writes the branch is asked once its rows are seen.
   const isShown = rows.data !== null;
   const syncs = useData(isShown ? "syncs" : "", async (signal) => isShown ? get<{ syncs: SyncInfo[] }>("/v1/syncs", {}, signal) : null, ["sync"]);
@@ -75,22 +78,26 @@ function TableView({ at, table, isBranch }: { at: string; table: string; isBranc
     if (!past || !past.parents.length) return null;
     return get<Rows & { more: boolean }>("/v1/diff/rows", { before: `id:${past.parents[0]}`, after: `id:${past.id}`, table, limit: PAGE }, signal);
   }, []);
-  const choose = (column: string): void => {
+  const look = (wanted: string, order: Sort | undefined): void => {
     setPages([null]);
-    setSort(sort?.column === column ? (sort.isDown ? undefined : { column, isDown: true }) : { column, isDown: false });
+    setFilter(wanted);
+    setSort(order);
+    remember("data", { ref: at, table, where: wanted, sort: order?.column, down: order?.isDown ? "yes" : "" });
   };
+  const choose = (column: string): void =>
+    look(filter, sort?.column === column ? (sort.isDown ? undefined : { column, isDown: true }) : { column, isDown: false });
   const key = info.data?.key ?? [];
   const isSame = (a: Row, b: Row): boolean => key.every((name) => text(a[name]) === text(b[name]));
   const changed = (found: Row, column: string): boolean => (changes.data?.rows ?? []).some((change) => {
     const now = change._after as Row | null, before = change._before as Row | null;
-    return now !== null && isSame(now, found) && (before === null || text(before[column]) !== text(now[column]));
+    return now !== null && isSame(now, found) && (before === null || !isAlike(before[column], now[column]));
   });
   return (
     <>
-      <form class="bar" onSubmit={(event) => { event.preventDefault(); setPages([null]); setFilter(where); }}>
+      <form class="bar" onSubmit={(event) => { event.preventDefault(); look(where, sort); }}>
         <Field label="Only rows where" value={where} onChange={setWhere} placeholder={example(info.data?.columns ?? [])} isWide />
         <button type="submit">Filter</button>
-        {filter && <button type="button" onClick={() => { setWhere(""); setFilter(""); setPages([null]); }}>All rows</button>}
+        {filter && <button type="button" onClick={() => { setWhere(""); look("", sort); }}>All rows</button>}
         {info.data && <span class="note">{plural(info.data.row_count, "row")}{filter ? " before the filter" : ""}</span>}
       </form>
       <HistorySlider at={at} table={table} past={past} onChange={(to) => { setPages([null]); setPast(to); }} />
@@ -99,20 +106,20 @@ function TableView({ at, table, isBranch }: { at: string; table: string; isBranc
         {changes.data.rows.length > 0 && <DifferenceTable rows={changes.data.rows} keys={key} label={`Rows of ${table} that changed then`} caption={<><del>before</del> <ins>then</ins></>} />}
       </div>}
       <div class="beside">
-        <div>
+        <div aria-busy={rows.isOld}>
           <Shown of={rows}>{(page) => page.rows.length
             ? <RowTable columns={page.columns} rows={page.rows} label={`Rows of ${table}`} onRow={(row, column) => setChosen({ row, column })} chosen={chosen?.row} sort={sort} onSort={choose} marked={past ? changed : undefined} />
             : <Nothing><p>{filter ? "No row is like that." : "No rows yet."}</p></Nothing>}
           </Shown>
           <div class="row">
             {pages.length > 1 && <button type="button" onClick={() => setPages(pages.slice(0, -1))}>Back</button>}
-            {rows.data?.next && <button type="button" onClick={() => setPages([...pages, rows.data?.next ?? null])}>More rows</button>}
-            {canEdit && info.data && <button type="button" onClick={() => setChosen({ row: emptyRow(info.data?.columns ?? []), column: "" })}>New row</button>}
+            {rows.data?.next && !rows.isOld && <button type="button" onClick={() => setPages([...pages, rows.data?.next ?? null])}>More rows</button>}
+            {canEdit && key.length > 0 && info.data && <button type="button" onClick={() => setChosen({ row: emptyRow(info.data?.columns ?? []), column: "", isNew: true })}>New row</button>}
           </div>
           {isBranch && !mayWrite && !maker && <p class="note">You may read {at}, and not change it: that takes the role writer. Ask who owns the database for it.</p>}
           {maker && !past && <p class="note">Made by the sync <a href={to("syncs", { name: maker.name })} dir="auto">{maker.name}</a>: change {maker.sources.join(", ")}, or detach the sync.</p>}
         </div>
-        {chosen && info.data && <RowPanel key={`${JSON.stringify(chosen.row)} ${chosen.column}`} at={ref} info={info.data} row={chosen.row} column={chosen.column} canEdit={canEdit} makes={maker?.makes ?? ""} isPast={past !== null} onClose={() => setChosen(null)}
+        {chosen && info.data && <RowPanel key={`${JSON.stringify(chosen.row)} ${chosen.column}`} at={ref} info={info.data} row={chosen.row} column={chosen.column} isNew={chosen.isNew ?? false} canEdit={canEdit && key.length > 0} makes={maker?.makes ?? ""} isPast={past !== null} onClose={() => setChosen(null)}
           onEdit={(edit) => { setEdits([...edits.filter((one) => one.table !== table || !isSame(one.key, edit.key)), { ...edit, table, columns: info.data?.columns ?? [] }]); setChosen(null); }} />}
       </div>
       {edits.length > 0 && <Edits branch={at} edits={edits} onChange={setEdits} />}
@@ -142,9 +149,9 @@ function HistorySlider({ at, table, past, onChange }: { at: string; table: strin
           aria-valuetext={past ? `${when(past.time)}, ${past.message || past.operation}` : "now"}
           onInput={(event) => slide(Number(event.currentTarget.value))} />
       </label>
-      <button type="button" disabled={place === 0} onClick={() => slide(place - 1)}>Earlier</button>
-      <button type="button" disabled={!past} onClick={() => slide(place + 1)}>Later</button>
-      <button type="button" disabled={!past} onClick={() => onChange(null)}>Now</button>
+      <button type="button" aria-disabled={place === 0} onClick={() => slide(place - 1)}>Earlier</button>
+      <button type="button" aria-disabled={!past} onClick={() => slide(place + 1)}>Later</button>
+      <button type="button" aria-disabled={!past} onClick={() => onChange(null)}>Now</button>
     </div>
   );
 }

@@ -3,13 +3,13 @@ import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { type Row } from "../api";
 import { Cell } from "../parts";
-import { plural, text } from "../words";
+import { isAlike, plural, text } from "../words";
 
 const side = (row: Row, name: "_before" | "_after"): Row | null => row[name] as Row | null;
 
 const isSame = (row: Row, column: string): boolean => {
   const before = side(row, "_before"), after = side(row, "_after");
-  return before !== null && after !== null && text(before[column] ?? null) === text(after[column] ?? null) && (before[column] === null) === (after[column] === null);
+  return before !== null && after !== null && isAlike(before[column], after[column]);
 };
 
 /** Rows as a difference tells them; columns in which none of them differ can be left out. */

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { Failure, post, remove, type Column, type Row, type Value } from "../api";
 import { Act, Cell, Field } from "../parts";
 import { type SqlAnswer } from "../types";
-import { plural, text } from "../words";
+import { isAlike, plural, text } from "../words";
 
 /** A row as it was and as it shall be; null where there is none. */
 export type Edit = { table: string; columns: Column[]; key: Row; before: Row | null; after: Row | null };
@@ -30,15 +30,12 @@ const hasParts = (type: string): boolean => /(struct|map)</.test(type);
 /** Where a value stands in a statement: what has named parts is read from JSON there. */
 const place = ({ type }: Column): string => hasParts(type) ? `from_json(?, '${type}')` : "?";
 
-/** An empty field of what is no text means that there is no value. */
-const meant = (value: Value, column: Column): Value => value === "" && column.type !== "string" && column.nullable ? null : value;
+/** An empty field means that there is no value, but where a value can be empty. */
+const meant = (value: Value, column: Column): Value => value === "" && column.type !== "string" && column.type !== "binary" && column.nullable ? null : value;
 
 /** The columns that a change gives another value. */
 export const changesOf = ({ before, after }: Pick<Edit, "before" | "after">, columns: Column[]): Column[] =>
-  columns.filter((column) => {
-    const now = meant(after?.[column.name] ?? null, column), then = before?.[column.name] ?? null;
-    return text(now) !== text(then) || (now === null) !== (then === null);
-  });
+  columns.filter((column) => !isAlike(meant(after?.[column.name] ?? null, column), before?.[column.name]));
 
 function parameter(column: Column, from: Row): Parameter {
   const type = column.type.replace(/\[.*\]$/, "");
@@ -114,7 +111,7 @@ async function clashesOf(said: string, edits: Edit[]): Promise<Clash[]> {
     const match = matching(edit);
     const { rows } = await post<SqlAnswer>(`${said}/statements`, { ...match, sql: `SELECT * FROM ${quoted(edit.table)} WHERE ${match.sql}` });
     const now = rows[0] ?? null;
-    const isSame = now !== null && edit.columns.every(({ name }) => text(now[name]) === text(before[name]) && (now[name] === null) === (before[name] === null));
+    const isSame = now !== null && edit.columns.every(({ name }) => isAlike(now[name], before[name]));
     if (!isSame) found.push({ edit, now });
   }
   return found;
@@ -170,6 +167,7 @@ function mine({ edit, now }: Clash): Edit[] {
 function clashWords({ edit, now }: Clash): string {
   if (now === null) return "was deleted.";
   const { before } = edit;
-  return edit.columns.filter(({ name }) => text(now[name]) !== text(before?.[name] ?? null))
-    .map(({ name }) => `${name} was ${text(before?.[name] ?? null) || "null"} and is ${text(now[name]) || "null"} now`).join(", ") + ".";
+  const told = (value: Value): string => value === null ? "null" : text(value) || "''";
+  return edit.columns.filter(({ name }) => !isAlike(now[name], before?.[name]))
+    .map(({ name }) => `${name} was ${told(before?.[name] ?? null)} and is ${told(now[name] ?? null)} now`).join(", ") + ".";
 }

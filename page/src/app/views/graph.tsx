@@ -8,17 +8,19 @@ import { additions } from "../../graph/panel";
 import { Failure, get, patch, post, remove } from "../api";
 import { useData } from "../live";
 import { Choice, Dialog, Field, Nothing, Problem } from "../parts";
-import { go, to, type Route } from "../route";
+import { go, remember, to, type Route } from "../route";
 import { actionsOf, SyncDialog, wordsOf, type ActedSync, type SyncAction } from "../sync_actions";
 import { type SyncInfo } from "../types";
 import { useDefaultBranch, useUser } from "../user";
-import { duration, lagWords, number, plural } from "../words";
+import { duration, lagWords, number, plural, short } from "../words";
 
 type Deed = "branch" | "tag" | "reset" | "revert" | "pick" | "merge" | "rename" | "drop";
 /** What is done to a branch that stands here, if several do to one of them. */
 const OF_HEADS: Deed[] = ["rename", "drop"];
 const COMBOBOX = { role: "combobox" } as object;
 const KINDS = ["commit", "branch", "tag", "sync"] as const;
+/** Who holds an arrow key passes many snapshots; the address tells where they rest. */
+const REST_MILLISECONDS = 250;
 
 /** The graph as it was when it had so many snapshots. */
 function upTo(data: GraphData, count: number): GraphData {
@@ -66,21 +68,25 @@ export function GraphView({ route }: { route: Route }): JSX.Element {
       return;
     }
     isMounted.current = true;
-    unmount.current = mount(shown);
+    unmount.current = mount(shown, (node) => {
+      window.clearTimeout(remembering.current);
+      remembering.current = window.setTimeout(() => remember("graph", { at: node?.id }), REST_MILLISECONDS);
+    });
     performance.mark("first view");
     Object.assign(window, { snapshotGraph: handle });
     const wanted = handle.nodes.find((node) => route.given.at && node.id.startsWith(route.given.at));
     if (wanted) handle.select(wanted, true);
   }, [shown]);
-  const unmount = useRef<() => void>(() => {});
-  useEffect(() => () => unmount.current(), []);
+  const unmount = useRef<() => void>(() => {}), remembering = useRef(0);
+  useEffect(() => () => { window.clearTimeout(remembering.current); unmount.current(); }, []);
   useEffect(() => {
     const wanted = isMounted.current && handle.nodes.find((node) => route.given.at && node.id.startsWith(route.given.at));
     if (wanted) handle.select(wanted, true);
   }, [route.given.at]);
 
   const count = data?.nodes.length ?? 0, at = moment ?? count;
-  const last = data?.nodes[Math.max(0, at - 1)];
+  const last = data?.nodes[Math.max(0, at - 1)], wanted = route.given.at ?? "";
+  const isAway = wanted !== "" && data !== null && !data.nodes.some(([id]) => id.startsWith(wanted));
   return (
     <section class="graph" aria-label="Snapshot graph">
       <div class="bar">
@@ -105,6 +111,7 @@ export function GraphView({ route }: { route: Route }): JSX.Element {
         </label>
         {moment !== null && <button type="button" onClick={() => setMoment(null)}>Now</button>}
       </div>
+      {isAway && <p class="note away" role="status">The snapshot {short(wanted)} is not among the {number(count)} that are drawn: it is older, or you may not read it. <a href={to("data", { ref: `id:${wanted}` })}>Its tables</a> · <a href={to("provenance", { ref: `id:${wanted}` })}>Where it comes from</a></p>}
       {found.error && <Problem error={found.error} retry={found.reload} />}
       <div class="picture">
         <div class="stage">

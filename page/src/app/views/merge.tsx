@@ -1,12 +1,12 @@
 // One branch merged into another: looked at first, its conflicts settled.
 import { type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { post, type Row, type Value } from "../api";
-import { useData } from "../live";
+import { post, type Row } from "../api";
+import { useData, useKept } from "../live";
 import { Act, Cell, Choice, Field, Heading, Nothing, Shown } from "../parts";
 import { go, goAfter, type Route } from "../route";
 import { type Preview, type Snapshot } from "../types";
-import { number, plural, refName, text } from "../words";
+import { isAlike, number, plural, refName, text } from "../words";
 import { SchemaChanges } from "./compare";
 
 const LIMIT = 200;
@@ -20,6 +20,9 @@ const policies = (source: string, into: string): [string, string][] => [["fail",
 
 /** What is no row, but both sides' say about a column or table. */
 const isOfSchema = (conflict: Row): boolean => conflict.kind === "schema" && !("_ours" in conflict);
+
+/** Whether it was said of a row whose values count. */
+const isTaken = (settled: Settled[string] | undefined, key: Row): boolean => (settled ?? []).some((one) => isAlike(one.key, key));
 
 /** The sides by the names of their branches. */
 const sideWords = (why: string, source: string, into: string): string =>
@@ -41,19 +44,21 @@ export function MergeForm({ source, into, preview, merge, words }: {
   const [message, setMessage] = useState("");
   const [settled, setSettled] = useState<Settled>({});
   const on_conflict = Object.keys(tables).length ? tables : whole;
-  const found = useData(`preview ${source} ${into} ${granularity} ${JSON.stringify(on_conflict)}`, () => preview({ on_conflict, granularity }), ["commit", "branch"]);
+  const found = useKept(useData(`preview ${source} ${into} ${granularity} ${JSON.stringify(on_conflict)}`, () => preview({ on_conflict, granularity }), ["commit", "branch"]), "");
   const rules = policies(refName(source), refName(into));
   return (
     <>
       <div class="bar">
-        <Choice label="A conflict is" value={granularity} options={[["row", "a row that both changed"], ["cell", "a cell that both changed"]]} onChange={setGranularity} />
+        <Choice label="A conflict is" value={granularity} options={[["row", "a row both changed"], ["cell", "a cell both changed"]]} onChange={setGranularity} />
         <Choice label="Where there is one" value={whole} options={rules} onChange={(value) => { setTables({}); setWhole(value as Policy); }} />
         <Field label="Message of the merge" value={message} onChange={setMessage} placeholder={`merge ${refName(source)}`} />
       </div>
       <Shown of={found}>{(told) => {
-        const names = Object.keys(told.conflicts);
-        const rowsOf = (table: string): Row[] => told.conflicts[table].filter((one) => !isOfSchema(one));
-        const isSettled = (table: string): boolean => (tables[table] ?? whole) !== "fail" || (settled[table] ?? []).length === told.conflicts[table].length;
+        // A rule that settled all of a table stays there, to be chosen otherwise.
+        const names = [...new Set([...Object.keys(told.conflicts), ...Object.keys(tables).filter((table) => tables[table] !== "fail")])].sort();
+        const conflictsOf = (table: string): Row[] => told.conflicts[table] ?? [];
+        const rowsOf = (table: string): Row[] => conflictsOf(table).filter((one) => !isOfSchema(one));
+        const isSettled = (table: string): boolean => (tables[table] ?? whole) !== "fail" || conflictsOf(table).every((one) => !isOfSchema(one) && isTaken(settled[table], keyOf(one)));
         const areSettled = names.every(isSettled) && !Object.keys(told.schema_conflicts).length && !told.refusal;
         const isNothing = told.is_clean && !told.fast_forward && !told.schema_changes.length && Object.values(told.changes).every((counts) => countWords(counts) === "nothing");
         const count = names.reduce((sum, table) => sum + rowsOf(table).length, 0);
@@ -72,13 +77,13 @@ export function MergeForm({ source, into, preview, merge, words }: {
             {Object.keys(told.changes).length > 0 && <ul class="plainlist">{Object.entries(told.changes).filter(([, counts]) => countWords(counts) !== "nothing").map(([table, counts]) => (
               <li key={table}><b dir="auto">{table}</b>: {countWords(counts)}</li>))}</ul>}
             {names.map((table) => (
-              <fieldset class="conflict" key={table}><legend>{table}: {plural(told.conflicts[table].length, "conflict")}</legend>
+              <fieldset class="conflict" key={table}><legend>{table}: {told.conflicts[table] ? plural(conflictsOf(table).length, "conflict") : "settled by its rule"}</legend>
                 <Choice label={`Rule for ${table}`} value={tables[table] ?? whole} options={rules}
                   onChange={(value) => setTables({ ...Object.fromEntries(names.map((one) => [one, tables[one] ?? whole])), [table]: value as Policy })} />
                 {rowsOf(table).length > 0 && <Conflicts rows={rowsOf(table)} source={refName(source)} into={refName(into)} policy={tables[table] ?? whole} settled={settled[table] ?? []}
-                  onSettle={(key, take) => setSettled({ ...settled, [table]: [...(settled[table] ?? []).filter((one) => JSON.stringify(one.key) !== JSON.stringify(key)), { key, take }] })} />}
+                  onSettle={(key, take) => setSettled({ ...settled, [table]: [...(settled[table] ?? []).filter((one) => !isAlike(one.key, key)), { key, take }] })} />}
               </fieldset>))}
-            <Act words={words} isMain isOff={!told.is_clean && !areSettled} act={() => merge({ on_conflict, granularity, settled, message })} />
+            <Act words={words} isMain isOff={found.isOld || (!told.is_clean && !areSettled)} act={() => merge({ on_conflict, granularity, settled, message })} />
           </>
         );
       }}</Shown>
@@ -97,8 +102,8 @@ function Conflicts({ rows, source, into, policy, settled, onSettle }: ConflictsP
         <tbody>{rows.slice(0, LIMIT).flatMap((row, at) => {
           const key = keyOf(row), words = Object.values(key).map(text).join(", ");
           const ours = side(row, "_ours"), theirs = side(row, "_theirs"), base = side(row, "_base");
-          const take = settled.find((one) => JSON.stringify(one.key) === JSON.stringify(key))?.take ?? policy;
-          const columns = [...new Set([...Object.keys(ours), ...Object.keys(theirs)])].filter((column) => text(ours[column] as Value) !== text(theirs[column] as Value));
+          const take = settled.find((one) => isAlike(one.key, key))?.take ?? policy;
+          const columns = [...new Set([...Object.keys(ours), ...Object.keys(theirs)])].filter((column) => !isAlike(ours[column], theirs[column]));
           const shown = columns.length ? columns : [""];
           return shown.map((column, place) => (
             <tr key={`${at} ${column}`}>

@@ -1,7 +1,7 @@
 // People: who may do what, their tokens, and what was done.
 import { type JSX } from "preact";
 import { useState } from "preact/hooks";
-import { get, post, remove, type Row } from "../api";
+import { get, post, remove, type Row, type Value } from "../api";
 import { useData } from "../live";
 import { Act, Choice, Dialog, Field, Heading, Nothing, RowTable, Shown, Time } from "../parts";
 import { type Me, type Rows } from "../types";
@@ -13,22 +13,39 @@ export function PeopleView(): JSX.Element {
   const found = useData("people", (signal) => get<{ users: Me[] }>("/v1/users", {}, signal), []);
   const audit = useData("audit", (signal) => get<Rows>("/v1/audit", { limit: 50 }, signal), ["commit"]);
   const [isNew, setNew] = useState(false), [token, setToken] = useState("");
+  const again = (): void => { found.reload(); audit.reload(); };
   return (
     <section class="page">
       <Heading title="People"><button type="button" class="main" onClick={() => setNew(true)}>Add somebody…</button></Heading>
       {token && <div class="fine" role="status"><p>Their token, shown this once:</p><code>{token}</code> <button type="button" onClick={() => setToken("")}>I have it</button></div>}
-      <Shown of={found}>{({ users }) => users.length ? <ul class="cards">{users.map((user) => <Person key={user.name} user={user} onToken={setToken} onChange={found.reload} />)}</ul>
+      <Shown of={found}>{({ users }) => users.length ? <ul class="cards">{users.map((user) => <Person key={user.name} user={user} onToken={(made) => { setToken(made); audit.reload(); }} onChange={again} />)}</ul>
         : <Nothing><p>No users yet: whoever has the token that the server printed owns everything.</p></Nothing>}</Shown>
       <h3>Audit trail</h3>
       <Shown of={audit}>{(told) => told.rows.length ? <Audit rows={told.rows} /> : <p class="note">Nothing yet.</p>}</Shown>
-      {isNew && <NewPerson isFirst={found.data?.users.length === 0} onClose={() => { setNew(false); found.reload(); }} />}
+      {isNew && <NewPerson isFirst={found.data?.users.length === 0} onClose={() => { setNew(false); again(); }} />}
     </section>
   );
 }
 
+/** Values in words: what belongs together stands together. */
+function words(value: Value): string {
+  if (Array.isArray(value)) return value.map(words).join("; ");
+  if (value === null || typeof value !== "object") return text(value) || "—";
+  return Object.entries(value).map(([name, one]) => `${name.replaceAll("_", " ")} ${words(one)}`).join(", ");
+}
+
+/** What the trail has besides, which is kept as JSON. */
+function detailWords(details: string): string {
+  try {
+    return words(JSON.parse(details) as Value) || "—";
+  } catch {
+    return details;
+  }
+}
+
 /** What was done, in the words of the trail; times as everywhere. */
 function Audit({ rows }: { rows: Row[] }): JSX.Element {
-  const told = rows.map((row) => ({ ...row, action: text(row.action).replaceAll("_", " "), subject: row.subject || "—", details: row.details === "{}" ? "—" : row.details }));
+  const told = rows.map((row) => ({ ...row, action: text(row.action).replaceAll("_", " "), subject: row.subject || "—", details: detailWords(text(row.details)) }));
   return <RowTable columns={Object.keys(told[0]).map((name) => ({ name, type: "", nullable: true }))} rows={told} label="Audit trail"
     shown={(row, column) => column === "time" ? <Time of={text(row.time)} /> : null} />;
 }

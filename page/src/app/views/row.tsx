@@ -7,18 +7,18 @@ import { useData } from "../live";
 import { Cell, Problem, RowTable, Shown, SnapshotLink, Time, WholeCell } from "../parts";
 import { to } from "../route";
 import { type Lineage, type Rows, type TableInfo } from "../types";
-import { plural, refName, text, when } from "../words";
+import { isAlike, plural, refName, text, when } from "../words";
 import { changesOf, type Edit } from "./edits";
 
 const MOST_STEPS = 50, MOST_ROWS = 50;
 
 interface RowPanelProps {
-  at: string; info: TableInfo; row: Row; column: string; canEdit: boolean; makes: string; isPast: boolean;
+  at: string; info: TableInfo; row: Row; column: string; isNew: boolean; canEdit: boolean; makes: string; isPast: boolean;
   onClose: () => void; onEdit: (edit: Omit<Edit, "table" | "columns">) => void;
 }
 
-export function RowPanel({ at, info, row, column, canEdit, makes, isPast, onClose, onEdit }: RowPanelProps): JSX.Element {
-  const isNew = info.key.every((name) => row[name] === null);
+export function RowPanel({ at, info, row, column, isNew, canEdit, makes, isPast, onClose, onEdit }: RowPanelProps): JSX.Element {
+  const isKnown = !isNew && info.key.length > 0;  // A row without a key is one of those like it.
   const [values, setValues] = useState<Record<string, string | null>>(
     Object.fromEntries(info.columns.map(({ name }) => [name, row[name] === null ? null : text(row[name])])));
   const [isUnchanged, setUnchanged] = useState(false);
@@ -30,8 +30,8 @@ export function RowPanel({ at, info, row, column, canEdit, makes, isPast, onClos
     // On a small screen it is below the rows.
     if (window.matchMedia("(max-width: 720px)").matches) panel.current?.scrollIntoView({ block: "start" });
   }, []);
-  const blame = useData(isNew ? "" : `blame ${at} ${info.name} ${key.join()}`, async (signal) =>
-    isNew ? null : get<Rows>("/v1/blame", { table: info.name, ref: at, key, columns: true }, signal), ["commit"]);
+  const blame = useData(!isKnown ? "" : `blame ${at} ${info.name} ${key.join()}`, async (signal) =>
+    !isKnown ? null : get<Rows>("/v1/blame", { table: info.name, ref: at, key, columns: true }, signal), ["commit"]);
   const keyOf = (found: Record<string, Value>): Row => Object.fromEntries(info.key.map((name) => [name, found[name]]));
   const take = (event: Event): void => {
     event.preventDefault();
@@ -43,7 +43,7 @@ export function RowPanel({ at, info, row, column, canEdit, makes, isPast, onClos
   const isView = makes !== "" && at === info.name && !isNew;  // a derived object is a branch of its own name
   return (
     <aside class={isView ? "side more" : "side"} aria-label="Row" ref={panel} tabIndex={-1} onKeyDown={(event) => { if (event.key === "Escape") onClose(); }}>
-      <header><h3 dir="auto">{isNew ? "New row" : key.join(", ")}</h3><button type="button" class="close" aria-label="Close" onClick={onClose}>×</button></header>
+      <header><h3 dir="auto">{isNew ? "New row" : isKnown ? key.join(", ") : `A row of ${info.name}`}</h3><button type="button" class="close" aria-label="Close" onClick={onClose}>×</button></header>
       {isView && <MadeFrom view={info.name} keys={key} column={column} />}
       {isPast && makes === "view" && <p class="note">The rows behind a row are told of the newest version: slide to now.</p>}
       <form onSubmit={take}>
@@ -62,7 +62,7 @@ export function RowPanel({ at, info, row, column, canEdit, makes, isPast, onClos
         {canEdit && <div class="row"><button type="submit" class="main">{isNew ? "Add to changes" : "Change"}</button>
           {!isNew && <button type="button" class="danger" onClick={() => onEdit({ key: keyOf(row), before: row, after: null })}>Delete</button>}</div>}
       </form>
-      {!isNew && <History at={at} info={info} keys={key} />}
+      {isKnown && <History at={at} info={info} keys={key} />}
     </aside>
   );
 }
@@ -99,7 +99,7 @@ function History({ at, info, keys }: { at: string; info: TableInfo; keys: string
 
 function Step({ now, before, columns }: { now: Row; before: Row | undefined; columns: Column[] }): JSX.Element {
   if (now._change_type !== "update" || !before) return <></>;
-  const differing = columns.filter(({ name }) => text(now[name]) !== text(before[name]) || (now[name] === null) !== (before[name] === null));
+  const differing = columns.filter(({ name }) => !isAlike(now[name], before[name]));
   return <ul class="plainlist">{differing.map(({ name }) => (
     <li key={name}><span dir="auto">{name}</span>: <del><Cell value={before[name]} /></del> <ins><Cell value={now[name]} /></ins></li>))}</ul>;
 }
@@ -110,17 +110,21 @@ function columnsOf(table: string, rows: Row[], behind: string[]): Column[] {
   return [...wanted, ...all.filter((one) => !wanted.includes(one))].map((name) => ({ name, type: "", nullable: true }));
 }
 
+const NO_ROWS: Lineage = { snapshot: "", tables: {}, snapshots: {}, branches: {}, whole: [] };
+
 /** The rows behind a row of a view, and the columns behind the cell that was chosen. */
 function MadeFrom({ view, keys, column }: { view: string; keys: string[]; column: string }): JSX.Element {
-  const rows = useData(`lineage ${view} ${keys.join()}`, (signal) => get<Lineage>("/v1/lineage", { view, key: keys }, signal), []);
+  const hasKey = keys.length > 0;
+  const rows = useData(`lineage ${view} ${keys.join()}`, async (signal) => hasKey ? get<Lineage>("/v1/lineage", { view, key: keys }, signal) : NO_ROWS, []);
   const columns = useData(`columns ${view}`, (signal) => get<{ columns: Record<string, string[]> }>("/v1/lineage/columns", { view }, signal), []);
   if (rows.error) return <Problem error={rows.error} />;
   if (!rows.data) return <p class="note" role="status">Looking for the rows behind it…</p>;
   const behind = columns.data?.columns[column] ?? [], tables = Object.entries(rows.data.tables);
-  if (!tables.length && !rows.data.whole.length) return <></>;
+  if (!tables.length && !rows.data.whole.length && hasKey) return <></>;
   return (
     <><h4>Made from</h4>
       {behind.length > 0 && <p><b dir="auto">{column}</b> comes from <span dir="auto">{behind.join(", ")}</span>.</p>}
+      {!hasKey && <p class="note">{view} has no key that tells its rows apart: which rows this one was made from, and who changed it, is not told here.</p>}
       {rows.data.whole.map((name) => <p class="note" key={name}>Any row of {name} may matter.</p>)}
       {tables.map(([name, found]) => {
         const source = rows.data?.snapshots[name] ?? text(found[0]?._snapshot ?? null);

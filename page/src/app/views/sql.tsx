@@ -1,11 +1,11 @@
 // SQL: with completion, a plan, a chart, and the answer as a file.
 import { type JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
-import { ARROW, asFailure, Failure, get, post, postForArrow, type Column, type Row } from "../api";
+import { ARROW, asFailure, Failure, get, post, postForArrow, type Column, type Row, type Value } from "../api";
 import { useData } from "../live";
 import { Act, Choice, Heading, Nothing, Problem, RowTable, SnapshotLink } from "../parts";
 import { useBranches } from "../refs";
-import { type Route } from "../route";
+import { remember, type Route } from "../route";
 import { type SqlAnswer, type TableInfo } from "../types";
 import { useDefaultBranch } from "../user";
 import { isNumber, number, plural, text } from "../words";
@@ -36,6 +36,7 @@ export function SqlView({ route }: { route: Route }): JSX.Element {
     setError(null);
     setAnswer(null);
     setPlan("");
+    remember("sql", { branch: branch === main ? "" : branch, sql });
     try {
       const told = await post<SqlAnswer>("/v1/sql", { sql: isPlan ? `EXPLAIN ${sql}` : sql, branch, limit: MOST }, signal);
       if (isPlan) setPlan(told.rows.map((row) => Object.values(row).map(text).join("  ")).join("\n"));
@@ -119,11 +120,14 @@ function Answer({ of, isChart, setChart }: { of: Answered; isChart: boolean; set
   );
 }
 
+/** How long the bar of a value is; what has no end, or is no number, has none. */
+const lengthOf = (value: Value): number => Number.isFinite(Number(value)) ? Number(value) : 0;
+
 /** One bar for each row; what names it and what is its length can be chosen. */
 function Chart({ columns, rows }: { columns: Column[]; rows: Row[] }): JSX.Element {
   const numbers = columns.filter(({ type }) => isNumber(type)).map(({ name }) => name);
   const [value, setValue] = useState(numbers.at(-1) ?? ""), [label, setLabel] = useState((columns.find(({ type }) => !isNumber(type)) ?? columns[0]).name);
-  const shown = rows.slice(0, MOST_BARS), sizes = shown.map((row) => Number(row[value]) || 0);
+  const shown = rows.slice(0, MOST_BARS), sizes = shown.map((row) => lengthOf(row[value]));
   const least = Math.min(0, ...sizes), span = Math.max(0, ...sizes) - least || 1;
   return (
     <>

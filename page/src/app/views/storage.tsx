@@ -37,8 +37,8 @@ export function StorageView(): JSX.Element {
         <>
           <h3>Where the {bytes(told.bytes)} are</h3>
           <dl class="facts"><dt>Packs</dt><dd>{bytes(told.pack_bytes)} in {plural(told.packs, "pack")}</dd><dt>Catalog</dt><dd>{bytes(told.catalog_bytes)}</dd><dt>Journal</dt><dd>{bytes(told.journal_bytes)}</dd><dt>For Spark</dt><dd>{bytes(told.projection_bytes)}</dd><dt>Chunks</dt><dd>{number(told.chunks)}, each shared {told.sharing.toFixed(1)} times</dd></dl>
-          <RetentionRules />
           <Weights title="Tables" of={told.tables} /><Weights title="Branches" of={told.branches} />
+          <RetentionRules />
         </>
       )}</Shown>
     </section>
@@ -58,9 +58,21 @@ function Free({ onClose }: { onClose: () => void }): JSX.Element {
   );
 }
 
+/** What the work of upkeep is, in words. */
+const WORK: Record<string, string> = {
+  propagate: "Carry what is behind", alerts: "Send alerts", drain: "Pack what was written", fold: "Shorten the way to what is read",
+  migrate: "Store what is read through schema changes", layout: "Lay tables out anew", tune: "Tune", collect: "Forget what is not kept",
+  project: "Write files for Spark", sweep: "Clear files away", compact: "Write packs anew", check: "Look for damage",
+};
+
+/** What a line is about; the name of a job is that of the handbook. */
+function Subject({ of: { kind, name } }: { of: StatusLine }): JSX.Element {
+  return kind === "job" && name in WORK ? <><b>{WORK[name]}</b> <span class="note">({name})</span></> : <b dir="auto">{kind} {name}</b>;
+}
+
 function Lines({ title, of }: { title: string; of: StatusLine[] }): JSX.Element {
   if (!of.length) return <></>;
-  return <><h3>{title}</h3><ul class="plainlist">{of.map((one, at) => <li key={at}><b>{one.kind} {one.name}</b>: {one.message}{one.time && <span class="note"> · <Time of={one.time} /></span>}</li>)}</ul></>;
+  return <><h3>{title}</h3><ul class="plainlist">{of.map((one, at) => <li key={at}><Subject of={one} />: {one.message}{one.time && <span class="note"> · <Time of={one.time} /></span>}</li>)}</ul></>;
 }
 
 function Weights({ title, of }: { title: string; of: Record<string, { bytes: number }> }): JSX.Element {
@@ -111,6 +123,13 @@ function fact(name: string, value: unknown): string {
 
 interface Advice { number: number; action: string; reason: string; state: string; outcome: string; noticed_by: string; predicted_seconds: number; measured_seconds: number | null; price_bytes: number }
 
+/** What an advice is thought to bring, what a trial of it did, and what it costs. */
+function evidence(of: Advice): string {
+  const measured = of.measured_seconds === null ? "not tried" : `${duration(of.measured_seconds)} less when it was tried`;
+  const noticed = of.noticed_by && of.noticed_by !== "nobody" ? `noticed by ${of.noticed_by}` : "";
+  return [`${duration(of.predicted_seconds)} less predicted`, measured, `costs ${bytes(of.price_bytes)}`, noticed, of.outcome].filter(Boolean).join(" · ");
+}
+
 /** What would cost less, with its evidence; done and undone from here. */
 export function AdviceView(): JSX.Element {
   const found = useData("advice", (signal) => get<{ mode: string; advice: Advice[] }>("/v1/advice", {}, signal), ["job"]);
@@ -119,7 +138,7 @@ export function AdviceView(): JSX.Element {
       <Jobs />
       <Shown of={found}>{({ mode, advice }) => advice.length ? <ul class="cards">{advice.map((one) => (
         <li key={one.number}><b>{one.action}</b> <State of={one.state} /><p>{one.reason}</p>
-          <p class="note">predicted {duration(one.predicted_seconds)} less{one.measured_seconds === null ? "" : `, measured ${duration(one.measured_seconds)}`} · costs {bytes(one.price_bytes)} {one.noticed_by && one.noticed_by !== "nobody" ? ` · noticed by ${one.noticed_by}` : ""} {one.outcome}</p>
+          <p class="note">{evidence(one)}</p>
           {one.state === "advised" && <Act words="Do it" act={() => post(`/v1/advice/${one.number}`, { action: "apply" })} onDone={found.reload} />}
           {one.state === "applied" && <Act words="Undo" act={() => post(`/v1/advice/${one.number}`, { action: "undo" })} onDone={found.reload} />}</li>))}</ul>
         : <Nothing><p>{mode === "off" ? "Nothing is observed: db.tuning is off." : "Nothing to advise yet: not enough was observed, or all is well."}</p></Nothing>}</Shown></section>

@@ -103,7 +103,7 @@ function Runs({ of }: { of: SyncDetails }): JSX.Element {
   if (!of.runs.length) return <p class="note">{of.when === "immediate" ? "None of its own: it runs inside each transaction of its source; its versions tell how." : "None yet."}</p>;
   const rows = of.runs.map(({ time, seconds, ...rest }) => ({ time, took: duration(seconds === null ? null : Number(seconds)), ...rest }));
   return <RowTable label="Runs" columns={Object.keys(rows[0]).map((name) => ({ name, type: "", nullable: true }))} rows={rows}
-    shown={(row, column) => column === "time" ? <Time of={text(row.time)} /> : column === "reason" && row.reason ? <span title={text(row.reason)}>{reasonWords(text(row.reason))}</span> : null} />;
+    shown={(row, column) => column === "time" ? <Time of={text(row.time)} /> : column === "reason" && row.reason ? <span class="some" title={text(row.reason)}>{reasonWords(text(row.reason))}</span> : null} />;
 }
 
 function Entry({ of }: { of: Row }): JSX.Element {

@@ -141,6 +141,8 @@ def plain_value(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64.b64encode(bytes(value)).decode()
+    if isinstance(value, decimal.Decimal):
+        return f"{value:f}"  # Not 0E-10: all its digits, and no exponent.
     return str(value)
 
 
