@@ -17,6 +17,7 @@ from livingdb.catalog.sql.read_queries import Queries
 __all__ = [
     "CLOSED",
     "MERGED",
+    "MERGE_ONLY",
     "OPEN",
     "STATES",
     "MergeEventRow",
@@ -26,6 +27,8 @@ __all__ = [
 
 OPEN, MERGED, CLOSED = "open", "merged", "closed"
 STATES = (OPEN, MERGED, CLOSED)
+MERGE_ONLY = "merge_only"
+"""What the rule of a branch says that takes nothing but merges."""
 
 _request, _event, _rule = schema.merge_request, schema.merge_event, schema.merge_rule
 _requests, _events, _rules = SealedRows(_request), SealedRows(_event), SealedRows(_rule)

@@ -20,6 +20,7 @@ from livingdb.access.roles import Role
 from livingdb.access.user import User, read_user
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
+from livingdb.catalog.merge_requests import MERGE_ONLY
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
@@ -39,10 +40,7 @@ from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.tables.index import Version
 
-__all__ = ["MERGE_ONLY", "Rights"]
-
-MERGE_ONLY = "merge_only"
-"""What the rule of a branch says that takes nothing but merges."""
+__all__ = ["Rights"]
 
 
 class Rights:

@@ -18,10 +18,15 @@ from livingdb.access.user import is_of
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.ids import SyncId
-from livingdb.catalog.merge_requests import MERGED, OPEN, MergeEventRow, MergeRequestRow
+from livingdb.catalog.merge_requests import (
+    MERGE_ONLY,
+    MERGED,
+    OPEN,
+    MergeEventRow,
+    MergeRequestRow,
+)
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
-from livingdb.commit.check_rights import MERGE_ONLY
 from livingdb.commit.merge import MergeOptions, merge_cleanly
 from livingdb.commit.merge_sides import merge_sides
 from livingdb.commit.pipeline import Pipeline

@@ -17,8 +17,8 @@ from livingdb.access.roles import Role
 from livingdb.access.sight import Sight
 from livingdb.access.user import User, read_user
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.merge_requests import MERGE_ONLY
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.commit.check_rights import MERGE_ONLY
 from livingdb.errors import Forbidden, LivingDBError, NotFound
 from livingdb.graph.draft import Action
 from livingdb.graph.graph import Graph
