@@ -69,6 +69,8 @@ def check_told(author: str, message: str) -> None:
     for what, text in (("author", author), ("message", message)):
         if not isinstance(text, str):
             raise InvalidData(f"the {what} is a text, not {type(text).__name__}")
+        if "\0" in text:
+            raise InvalidData(f"the {what} holds a null character")
         try:
             text.encode()
         except UnicodeEncodeError:

@@ -28,7 +28,7 @@ from livingdb.files.local import LocalFiles
 from livingdb.files.paths import TEMPORARY_PREFIX
 from livingdb.files.read_only import ReadOnlyFiles, Refusal, refusal_of
 from livingdb.files.turns import Turns
-from livingdb.files.url import open_files
+from livingdb.files.url import open_files, url_text
 
 __all__ = ["CATALOG_FILE", "Place", "embedded_folder", "locate"]
 
@@ -108,7 +108,7 @@ def locate(
 
 def embedded_folder(url: str | Path) -> Path | None:
     """The folder of a database that has everything in it; None if it is a shared one."""
-    text = str(url)
+    text = url_text("a database", url)
     scheme = text.split("://", 1)[0] if "://" in text else ""
     if scheme.startswith("postgres"):
         return None

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from livingdb.access.roles import Role
 from livingdb.database.snapshot import Snapshot
-from livingdb.errors import NotFound
+from livingdb.errors import InvalidData, NotFound
 from livingdb.graph.graph import Graph
 from livingdb.graph.refs import ResolvedRef
 from livingdb.graph.rules import Write, check_write
@@ -135,6 +135,8 @@ class Comparing(ABC):
             said = author or self.author, message or "apply a diff"
             row = apply_difference(self._pipeline, target.name, diff.difference, *said)
             return Snapshot(cast("Database", self), row)
+        if not isinstance(diff, (Diff, Mapping)):
+            raise InvalidData(f"a diff is what db.diff(…) gives, not {type(diff).__name__}")
         parts = {diff.table: diff} if isinstance(diff, Diff) else dict(diff)
         target = self.branch(str(branch))
         with target.transaction(message or "apply a diff", author) as tx:

@@ -482,6 +482,10 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
 
             with open_database(repair_from, engine=self.engine) as copy:
                 return self.check(deep, progress, copy)
+        if not (repair_from is None or isinstance(repair_from, Database)):
+            raise InvalidData(
+                f"repair_from is a database or where one is, not {type(repair_from).__name__}"
+            )
         copied = None if repair_from is None else repair_from._graph
         with self._noting("check" if copied is None else "repair"):
             return check(self._graph, deep, self.engine, self.trust, progress, copied)
@@ -582,12 +586,14 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         is damaged is copied anew.  `progress` is called with the bytes that are copied and those
         there are to copy.  `livingdb.restore` is the way back.
         """
-        from livingdb.files.url import open_files
+        from livingdb.files.url import open_files, url_text
         from livingdb.maintenance.backup.back_up import back_up
 
         self._require_everywhere(Role.OWNER, "back the database up")
         with self._noting("back up"):
-            return back_up(self._graph, open_files(str(url)), keep, verify, progress)
+            return back_up(
+                self._graph, open_files(url_text("a backup", url)), keep, verify, progress
+            )
 
 
 def _checked(policy: Retention) -> Retention:

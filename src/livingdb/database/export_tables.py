@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,6 +82,8 @@ def export_tables(
     chosen = {name: snapshot.table(name) for name in names}
     for name, table in chosen.items():
         check_format(written, table.schema, name)
+    if not isinstance(folder, (str, os.PathLike)):
+        raise InvalidData(f"a folder is a path, not {type(folder).__name__}")
     place = Path(os.fspath(folder)).absolute()
     _make_folder(place)
     _check_free(place, [file_name(name, written) for name in names])
@@ -127,8 +129,8 @@ def file_name(table: str, written: str) -> str:
 def _chosen_tables(snapshot: Snapshot, tables: Sequence[str] | None) -> list[str]:
     if tables is None:
         return snapshot.tables()
-    if isinstance(tables, str):
-        raise InvalidData(f"tables={tables!r}: a list of names, as [{tables!r}]")
+    if isinstance(tables, str) or not isinstance(tables, Iterable):
+        raise InvalidData(f"tables={tables!r}: a list of names, as [{str(tables)!r}]")
     return list(dict.fromkeys(tables))
 
 

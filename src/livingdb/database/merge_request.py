@@ -15,6 +15,7 @@ from livingdb.database.snapshot import Snapshot
 from livingdb.errors import InvalidData, MergeConflict, NotFound, RuleViolation
 from livingdb.graph.graph import now
 from livingdb.graph.snapshot_columns import to_datetime
+from livingdb.tables.visible_names import check_visible
 
 if TYPE_CHECKING:
     from livingdb.commit.merge_request import MergeRule
@@ -74,6 +75,7 @@ def request_merge(
     if ends[0].id == ends[1].id:
         raise InvalidData(f"{ends[0].name!r} is not merged into itself")
     _check_text("title", title)
+    check_visible("title", title)
     _check_text("description", description)
     names = {"source": ends[0].name, "target": ends[1].name}
     who = database._author_of(author)
@@ -171,6 +173,8 @@ def _write_rule(
 def _check_text(what: str, given: object) -> None:
     if not isinstance(given, str):
         raise InvalidData(f"a {what} is a text, not {type(given).__name__}")
+    if "\0" in given:
+        raise InvalidData(f"a {what} holds a null character")
 
 
 class MergeRequest:

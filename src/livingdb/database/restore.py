@@ -10,7 +10,7 @@ from livingdb.catalog.connect import locate
 from livingdb.database.database import Database
 from livingdb.database.open_database import default_author, open_database
 from livingdb.engines.engine_names import check_engine
-from livingdb.files.url import open_files
+from livingdb.files.url import open_files, url_text
 from livingdb.graph.graph import Graph
 from livingdb.graph.refs import parse_time
 from livingdb.maintenance.backup.erasures import Erasure, erasures_in
@@ -43,7 +43,7 @@ def restore(
     `AlreadyExists` if there is a database; one whose restoring was killed is gone on with.
     """
     check_engine(engine)
-    source = BackupPlace.open(open_files(str(backup)))
+    source = BackupPlace.open(open_files(url_text("a backup", backup)))
     point = source.point_at(None if at is None else _time(at))
     erasures = set() if redactions is None else _erasures(redactions)
     place = locate(url, create=True, unfinished=RESTORING)

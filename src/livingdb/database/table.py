@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -38,9 +38,11 @@ _Every = TypeVar("_Every", Sequence[str], None)
 
 def _check_columns(columns: Sequence[str] | None, every: _Every) -> Sequence[str] | _Every:
     """The columns asked for, or every one; `InvalidData` for a text, which is a list of letters."""
-    if isinstance(columns, str):
-        raise InvalidData(f"columns={columns!r}: a list of names, as [{columns!r}]")
-    return every if columns is None else columns
+    if columns is None:
+        return every
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        raise InvalidData(f"columns={columns!r}: a list of names, as [{str(columns)!r}]")
+    return columns
 
 
 class TableReader:

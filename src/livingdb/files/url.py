@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from urllib.parse import unquote, urlsplit
 
 from livingdb.errors import InvalidName, Unsupported
@@ -10,7 +11,7 @@ from livingdb.files.local import LocalFiles
 from livingdb.files.object_url import SCHEMES
 from livingdb.files.objects import ObjectFiles
 
-__all__ = ["open_files"]
+__all__ = ["open_files", "url_text"]
 
 
 def open_files(url: str) -> Files:
@@ -28,6 +29,13 @@ def open_files(url: str) -> Files:
     if scheme in SCHEMES:
         return ObjectFiles(url)
     raise Unsupported("files are kept below a local path, or a file://, s3:// or gs:// URL")
+
+
+def url_text(what: str, url: object) -> str:
+    """A path or URL as text; `InvalidName` for what is neither."""
+    if not isinstance(url, (str, PurePath)):
+        raise InvalidName(f"{what} is named by a path or a URL, not by {type(url).__name__}")
+    return str(url)
 
 
 def _local_path(url: str) -> str:

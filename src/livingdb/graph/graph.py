@@ -21,7 +21,7 @@ from livingdb.catalog.movements import Movements
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ActiveSyncs
 from livingdb.chunks.address import Address
-from livingdb.errors import Corruption, LivingDBError, Locked, NotFound
+from livingdb.errors import Corruption, InvalidName, LivingDBError, Locked, NotFound
 from livingdb.graph.branches_in_step import BranchesInStep
 from livingdb.graph.collaborators import Collaborators
 from livingdb.graph.course import followers
@@ -401,6 +401,8 @@ def missing_table_error(table: str, tables: Mapping[str, Address]) -> NotFound:
     """The error for a table that is not there."""
     import difflib
 
+    if not isinstance(table, str):
+        raise InvalidName(f"a table name is a text, not {type(table).__name__}")
     near = difflib.get_close_matches(table, tables, 1)
     if near:
         return NotFound(f"there is no table {table!r}; did you mean {near[0]!r}?")

@@ -41,6 +41,8 @@ def read_graph(
         raise InvalidData(f"limit={limit}: how many snapshots to show is 0 or more")
     if isinstance(branches, str):
         branches = [branches]
+    elif branches is not None and not isinstance(branches, Iterable):
+        raise InvalidData(f"branches={branches!r}: a list of names, or None for all")
     wanted = None if branches is None else {str(name) for name in branches}
     reading = _GraphReader(database, wanted, limit, since)
     return arrange_graph(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -14,6 +15,21 @@ from livingdb.errors import InvalidData
 __all__ = ["Parameters", "bind_parameters", "constant", "parameter_names", "parameter_values"]
 
 Parameters: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
+
+_KNOWN = (
+    bool,
+    int,
+    float,
+    decimal.Decimal,
+    str,
+    bytes,
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    uuid.UUID,
+    tuple,
+    dict,
+)
 
 
 def bind_parameters(tree: exp.Expr, given: Parameters) -> dict[str, object]:
@@ -58,7 +74,14 @@ def _python_value(value: Any) -> object:
         return value.replace(tzinfo=datetime.UTC)
     if isinstance(value, list):
         return [_python_value(item) for item in value]
-    return bytes(value) if isinstance(value, bytearray) else value
+    if isinstance(value, bytearray):
+        return bytes(value)
+    if value is None or isinstance(value, _KNOWN) or hasattr(value, "dtype"):
+        return value
+    raise InvalidData(
+        f"a parameter is of a type SQL does not have, {type(value).__name__}; give numbers, text, "
+        "dates, lists or dicts"
+    )
 
 
 def parameter_values(given: Parameters) -> dict[str, object]:
