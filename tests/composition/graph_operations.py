@@ -189,6 +189,8 @@ class Merge(Step):
         if shapes(base) == shapes(theirs):
             base, theirs = in_names_of(ours, base), in_names_of(ours, theirs)
         if shapes(ours) == shapes(base) == shapes(theirs):
+            if self.policy != "fail" and self._has_schema_changes(model, common):
+                return None  # the policy settles what had no place in a schema in between
             return _merged(base, ours, theirs, self.policy)
         is_apart = self.source not in model.group(self.into)
         return theirs if ours == base and is_apart and not model.has_erased else None

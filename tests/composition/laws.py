@@ -22,6 +22,7 @@ from tests.composition.schema_model import (
     MASK_VARIABLE,
     BoundChanges,
     Change,
+    CreateTable,
     Unknown,
     columns_agree,
     shared_agree,
@@ -206,7 +207,7 @@ def _check_recipe(world: World, sync: Sync) -> None:
         old, new = model.branches[sync.sources[0]], model.branches[sync.target]
         try:
             if sync.drifted:
-                is_true = columns_agree(old, new, _dropped(sync, old))
+                is_true = columns_agree(old, new, _own_columns(sync, old))
             else:
                 is_true = sync.definition.agrees(old, new)
         except (KeyError, ValueError) as error:
@@ -233,13 +234,21 @@ def _check_recipe(world: World, sync: Sync) -> None:
         world.fail("true", f"{sync.name}: {shown(found)} instead of {shown(made)}", sync)
 
 
-def _dropped(sync: Sync, old: State) -> set[str]:
-    """The columns that changes of a sync drop: one that is back on the new side is its own."""
+def _own_columns(sync: Sync, old: State) -> set[str]:
+    """The columns that are each side's own, though both have them by one id.
+
+    Those that changes of a sync drop, where one is back on the new side; and those of a table that
+    a change makes, where the old side got it by a merge while there was no sync.
+    """
+    changes = sync.definition.changes
+    made = [number for number, one in enumerate(changes) if isinstance(one, CreateTable)]
+    tables = {f"{sync.definition.made_by(number)}.t" for number in made}
+    own = {c.id for table in old.values() if table.id in tables for c in table.columns}
     with suppress(KeyError, ValueError):
         sides = (old, sync.definition.get(old))
         before, after = ({c.id for t in side.values() for c in t.columns} for side in sides)
-        return before - after
-    return set()
+        own |= before - after
+    return own
 
 
 def _is_made_elsewhere(world: World, sync: Sync) -> bool:
