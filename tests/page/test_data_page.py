@@ -45,6 +45,14 @@ def test_changes_wait_on_the_branch_on_which_they_were_made(
     assert db.branch("other").head.id == before
 
 
+def test_the_last_of_many_branches_is_one(visitor: Visitor, db: livingdb.Database) -> None:
+    main = db.branch("main")
+    for number in range(1_001):
+        main.clone(f"many{number:04}")
+    visitor.go("#/data?ref=many1000&table=orders")
+    visitor.see("main", "Choose a row for its history, or to change it")
+
+
 def test_a_change_of_nothing_is_no_change(visitor: Visitor) -> None:
     visitor.go("#/data?ref=main&table=orders")
     choose(visitor, "5")
