@@ -19,10 +19,12 @@ Operation = Callable[[Database, Chance, int], object]
 
 @dataclass(frozen=True)
 class Choice:
-    """One point of a grid: a layout of the table, whether trees are made now, a kind of view."""
+    """One point of a grid: a layout of the table, whether what is read through lenses is stored,
+    a kind of view.
+    """
 
     layout: Layout | None = None
-    is_stored: bool = True
+    is_stored: bool = False
     view: str | None = None
 
     def __str__(self) -> str:
@@ -30,7 +32,7 @@ class Choice:
         parts = [] if layout is None else [layout.splitter, f"{layout.target_rows} rows"]
         if layout is not None:
             parts += [f"fold {layout.fold}", *(["groups"] if layout.groups else [])]
-        parts += [] if self.is_stored else ["nothing stored"]
+        parts += ["stored"] if self.is_stored else []
         return ", ".join([*parts, *([self.view] if self.view else [])]) or "as it is"
 
 
@@ -54,10 +56,11 @@ def layouts(
     rows: Sequence[int] = (1024, 4096, 16384),
     splitters: Sequence[str] = ("content", "capacity"),
     folds: Sequence[str | float] = ("auto",),
+    is_stored: bool = False,
 ) -> list[Choice]:
     """All layouts of these."""
     return [
-        Choice(Layout(splitter, target, group, fold))
+        Choice(Layout(splitter, target, group, fold), is_stored)
         for group, target, splitter, fold in product(groups, rows, splitters, folds)
     ]
 
@@ -204,7 +207,7 @@ WORKLOADS = (
         "a chain of schema versions",
         _schema_chain,
         {"read": (12, _read_version)},
-        [Choice(is_stored=False), *layouts(rows=(1024, 4096), splitters=("content",))],
+        layouts(rows=(1024, 4096, 16384), splitters=("content",), is_stored=True),
     ),
     Workload(
         "views read hot in part",

@@ -24,7 +24,7 @@ from livingdb.trees.forest import Forest
 __all__ = ["try_storing"]
 
 _MOST_GETS = 100
-_MOST_PAID = 0.1
+_MOST_PAID = 0.25
 """What reads of columns that a lens gives for nothing may pay, of what the others gain."""
 
 
