@@ -13,7 +13,7 @@ import pyarrow as pa
 from bench import storage, workloads
 from bench.measure import Result, side_by_side
 from livingdb.chunks.pack_store import PackStore
-from livingdb.files import LocalFiles
+from livingdb.files.local import LocalFiles
 from livingdb.graph.diff import diff_versions
 from livingdb.tables import ingest
 from livingdb.tables.classify import classify

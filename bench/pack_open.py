@@ -21,7 +21,7 @@ from typing import Any
 from livingdb.chunks.address import Address
 from livingdb.chunks.pack import Pack, PackWriter
 from livingdb.chunks.store import StoredChunk
-from livingdb.files import LocalFiles
+from livingdb.files.local import LocalFiles
 
 __all__ = ["run"]
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from bench import storage, workloads
 from bench.measure import Result, seconds, side_by_side
 from livingdb.chunks.pack_store import PackStore
-from livingdb.files import LocalFiles
+from livingdb.files.local import LocalFiles
 from livingdb.tables.layout import Layout
 from livingdb.tables.rows import RowSet
 

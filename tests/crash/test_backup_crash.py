@@ -24,7 +24,7 @@ from tests.unit.maintenance.backup.equal_databases import state_of
 
 import livingdb
 from livingdb import LivingDBError, NotFound
-from livingdb.files import LocalFiles
+from livingdb.files.local import LocalFiles
 from livingdb.graph.storage.drain_journal import drain_journal
 from livingdb.maintenance.backup.verify import check_place
 

@@ -29,11 +29,14 @@ from livingdb.evolution.plan import (
 )
 from livingdb.evolution.schema_change import SchemaChange, unlock_changes
 from livingdb.graph.ancestry import is_ancestor
+from livingdb.graph.constraints import check_foreign_keys
+from livingdb.graph.diff import delta_between
 from livingdb.graph.graph import Graph, tables_of
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot import overlay_tables
 from livingdb.graph.storage.staging import Staging
 from livingdb.tables.index import Version
+from livingdb.tables.versions import Versions
 
 __all__ = ["CloneCarrier"]
 
@@ -164,7 +167,33 @@ class CloneCarrier:
                 if version is not None and (is_last or name not in hidden)
             ]
         self.made += _unhidden_versions(plan.lenses[:-1], stages)
+        self._check_links(plan.lenses, before, after)
         return after
+
+    def _check_links(self, lenses: Sequence[Lens], before: Tables, after: Tables) -> None:
+        """`BrokenConstraint` if a foreign key of the clone would name a row that it does not show.
+
+        The source has that row; nothing else that foreign keys name goes on the way.
+        """
+        targets: set[str] = set()
+        for lens in lenses:
+            shows_less = lens.hides(is_right=True) or not targets.isdisjoint(lens.old)
+            targets = (targets - set(lens.old)) | (set(lens.new) if shows_less else set())
+        if not targets:
+            return
+        versions = self.graph.versions
+        schemas = {name: versions.definition(version).schema for name, version in after.items()}
+        concerned = targets | {
+            name
+            for name, schema in schemas.items()
+            if any(target in targets for _, target in schema.foreign_keys)
+        }
+        changes = {
+            name: delta_between(versions, _alike(versions, before.get(name), version), version)
+            for name, version in after.items()
+            if name in concerned and _address(before, name) != version.address
+        }
+        check_foreign_keys(changes, schemas, lambda name: versions.rows(after[name]), targets)
 
     def _anew(self, held: Tables, before: Tables, after: Tables) -> Tables:
         """What the clone has after its source's schema changed; what is not touched stays."""
@@ -211,6 +240,11 @@ def _unhidden_versions(lenses: Sequence[Lens], stages: Sequence[ChangeResult]) -
         for name, version in stage.tables.items():
             if name not in hidden and version.address in made:
                 yield version
+
+
+def _alike(versions: Versions, old: Version | None, new: Version) -> Version | None:
+    """The old version of a table, if its rows can be compared with those of the new one."""
+    return old if old is not None and versions.is_alike(old, new) else None
 
 
 def _address(tables: Tables, name: str) -> object:

@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 from sqlalchemy import Connection
 
 from livingdb.access.roles import Role
-from livingdb.alerts.dispatcher import Dispatcher
-from livingdb.alerts.outbox import Delivery
-from livingdb.alerts.sinks import check_severity, from_json, sinks_to_json
 from livingdb.catalog.alerts import WatchRow
 from livingdb.database.alert import Alert, every_alert
 from livingdb.errors import InvalidData, InvalidName, LivingDBError, NotFound
@@ -22,6 +19,8 @@ from livingdb.graph.graph import Graph, now
 from livingdb.graph.snapshot_columns import to_datetime
 
 if TYPE_CHECKING:
+    from livingdb.alerts.dispatcher import Dispatcher
+    from livingdb.alerts.outbox import Delivery
     from livingdb.alerts.sinks import Sink
     from livingdb.alerts.watch import WatchTarget
     from livingdb.database.database import Database
@@ -34,7 +33,10 @@ _log = logging.getLogger("livingdb")
 class Alerting(ABC):
     """The part of a database that tells people."""
 
-    _dispatcher: Dispatcher
+    @property
+    @abstractmethod
+    def _dispatcher(self) -> Dispatcher:
+        """What sends alerts from this process."""
 
     @property
     @abstractmethod
@@ -68,6 +70,8 @@ class Alerting(ABC):
 
     def set_alert_sinks(self, sinks: list[Sink]) -> None:
         """Let every alert from now on go to these, if they want it; an empty list: to none."""
+        from livingdb.alerts.sinks import sinks_to_json
+
         values = sinks_to_json(sinks)
         self._require_everywhere(Role.MAINTAINER, "say where alerts go")
         with self._graph.catalog.write() as connection:
@@ -168,6 +172,8 @@ class Watch:
 
 def readable_sinks(sinks: Sequence[dict[str, Any]]) -> list[Sink]:
     """Stored sinks, without those of kinds that are not known here."""
+    from livingdb.alerts.sinks import from_json
+
     found = []
     for values in sinks:
         try:
@@ -183,6 +189,7 @@ def add_watch(
     """A new watch, from the next commit on; `AlreadyExists` if the name is taken."""
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise InvalidName(f"{name!r} is no name for a watch")
+    from livingdb.alerts.sinks import check_severity, sinks_to_json
     from livingdb.alerts.watch import WatchTarget
 
     if not isinstance(what, WatchTarget):

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from livingdb.access.acting import acting, unchecked
 from livingdb.access.roles import Role
-from livingdb.alerts.dispatcher import Dispatcher
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.sql.read_queries import closed_error
 from livingdb.database.access import Access
@@ -39,6 +38,7 @@ from livingdb.graph.refs import ResolvedRef
 from livingdb.graph.retention import Retention
 
 if TYPE_CHECKING:
+    from livingdb.alerts.dispatcher import Dispatcher
     from livingdb.commit.group_commit import GroupCommits
     from livingdb.commit.pipeline import Pipeline
     from livingdb.commit.retire import RetiredVersion
@@ -76,8 +76,8 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         self.engine = engine
         evaluators = Evaluators(self.trust)
         graph = open_graph(Collaborators(SparkWork(engine), evaluators, self._send_alerts))
-        self._dispatcher = Dispatcher(graph, self.trust)
         self._open_graph: Graph | None = graph
+        self._open_dispatcher: Dispatcher | None = None
         self._open_pipeline: Pipeline | None = None
         self._open_commits: GroupCommits | None = None
         self._lock = RLock()
@@ -85,7 +85,18 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         self._users_at = "", {}
 
     def _send_alerts(self) -> None:
-        self._dispatcher.wake()
+        with self._lock:
+            if self._open_graph is not None:
+                self._dispatcher.wake()
+
+    @property
+    def _dispatcher(self) -> Dispatcher:
+        with self._lock:
+            if self._open_dispatcher is None:
+                from livingdb.alerts.dispatcher import Dispatcher
+
+                self._open_dispatcher = Dispatcher(self._whole_graph, self.trust)
+            return self._open_dispatcher
 
     @property
     def _whole_graph(self) -> Graph:
@@ -144,8 +155,10 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         """
         with self._lock:
             graph, self._open_graph = self._open_graph, None
+            dispatcher = self._open_dispatcher
+        if dispatcher is not None:
+            dispatcher.close()
         if graph is not None:
-            self._dispatcher.close()
             graph.close()
 
     def __enter__(self) -> Self:

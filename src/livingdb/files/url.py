@@ -8,8 +8,6 @@ from urllib.parse import unquote, urlsplit
 from livingdb.errors import InvalidName, Unsupported
 from livingdb.files.base import Files
 from livingdb.files.local import LocalFiles
-from livingdb.files.object_url import SCHEMES
-from livingdb.files.objects import ObjectFiles
 
 __all__ = ["open_files", "url_text"]
 
@@ -26,7 +24,11 @@ def open_files(url: str) -> Files:
         return LocalFiles(url)
     if scheme == "file":
         return LocalFiles(_local_path(url))
+    from livingdb.files.object_url import SCHEMES
+
     if scheme in SCHEMES:
+        from livingdb.files.objects import ObjectFiles
+
         return ObjectFiles(url)
     raise Unsupported("files are kept below a local path, or a file://, s3:// or gs:// URL")
 

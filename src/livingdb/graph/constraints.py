@@ -24,7 +24,13 @@ from livingdb.tables.schema import TableSchema
 from livingdb.tables.versions import Versions
 from livingdb.trees.delta import DELETE, Delta
 
-__all__ = ["check_new_table", "check_references", "check_tables", "check_targets"]
+__all__ = [
+    "check_foreign_keys",
+    "check_new_table",
+    "check_references",
+    "check_tables",
+    "check_targets",
+]
 
 
 def check_new_table(
@@ -128,19 +134,21 @@ def check_foreign_keys(
     changes: Mapping[str, Delta],
     schemas: Mapping[str, TableSchema],
     rows: Callable[[str], RowSet],
+    targets: Collection[str] | None = None,
 ) -> None:
     """`InvalidData` names the first foreign key that would name nothing.
 
     `changes` is what happens to each table, `schemas` every table there is, and `rows` gives a
-    table as it will be.
+    table as it will be.  Only those to the `targets` are looked at, if these are given.
     """
     for name, change in changes.items():
         schema = schemas[name]
         for column, target in schema.foreign_keys:
-            position = schema.position(column)
-            _check_children(name, column, position, target, change, rows)
+            if targets is None or target in targets:
+                position = schema.position(column)
+                _check_children(name, column, position, target, change, rows)
     for name, change in changes.items():
-        if not change.counts[DELETE]:
+        if not change.counts[DELETE] or (targets is not None and name not in targets):
             continue
         for child, schema in schemas.items():
             for column, target in schema.foreign_keys:

@@ -89,6 +89,8 @@ class Versions:
         self.runs = Runs(index, self.placements, self._tails, redacted)
         self.derived = DerivedVersions(self, self._tails, {} if evaluators is None else evaluators)
         self.listeners = Listeners.storing(store, index) if listeners is None else listeners
+        self.times_forgotten = 0
+        """How often what was read before became out of date: rows of it may have been erased."""
         self._empty: dict[Address, tuple[Forest, Address]] = {}
         self.uniques = UniqueIndexes(self)
         self.indexes = TableIndexes(self)
@@ -233,6 +235,7 @@ class Versions:
 
     def forget_rows(self) -> None:
         """Read everything anew: rows of what was read before may have been erased."""
+        self.times_forgotten += 1
         self.cache.clear()
         self._tails.clear()
         self._encoder = DeltaEncoder()

@@ -19,7 +19,7 @@ BODY_BYTES = 40
 MILLION = """
 import json, resource, sys
 from livingdb.chunks.pack import Pack
-from livingdb.files import LocalFiles
+from livingdb.files.local import LocalFiles
 
 def resident_bytes():
     return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()

@@ -30,7 +30,7 @@ from livingdb.chunks.repack import RepackReport, repack
 from livingdb.chunks.repack_packs import PackSwap, repack_packs
 from livingdb.chunks.store import StoredChunk
 from livingdb.errors import Corruption, NotFound, StorageFailure
-from livingdb.files import LocalFiles
+from livingdb.files.local import LocalFiles
 from livingdb.testing import Fault, FaultyFiles, MemoryFiles
 
 CITIES = ["Athens", "Bogota", "Cairo", "Dakar", "Lima", "Oslo", "Paris", "Quito", "Seoul", "Tokyo"]

@@ -18,7 +18,7 @@ from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.pack_store import PackStore
 from livingdb.chunks.store import Buffer, ChunkStore, StoredChunk
 from livingdb.errors import Corruption, StorageFailure
-from livingdb.files import LocalFiles
+from livingdb.files.local import LocalFiles
 from livingdb.testing import Fault, FaultyFiles, MemoryFiles
 from livingdb.testing.store_contract import (
     ChunkStoreContract,

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from livingdb.errors import LivingDBError, StorageFailure
-from livingdb.files import Files, LocalFiles
+from livingdb.files.base import Files
+from livingdb.files.local import LocalFiles
 from livingdb.testing import Fault, FaultyFiles, Loss, Step
 from livingdb.testing.faulty_files import FaultySyscalls
 

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from tests.property.trying import tries
 
 from livingdb.errors import InvalidName, NotFound
-from livingdb.files import Files, LocalFiles, ObjectFiles, open_files
+from livingdb.files.base import Files
+from livingdb.files.local import LocalFiles
+from livingdb.files.objects import ObjectFiles
+from livingdb.files.url import open_files
 from livingdb.testing import FaultyFiles, MemoryFiles
 
 BAD_PATHS = [

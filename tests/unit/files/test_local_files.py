@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from livingdb.errors import InvalidName, NotFound, StorageFailure, Unsupported
-from livingdb.files import LocalFiles, ObjectFiles, open_files
+from livingdb.files.local import LocalFiles
+from livingdb.files.objects import ObjectFiles
 from livingdb.files.syscalls import Syscalls
+from livingdb.files.url import open_files
 from livingdb.testing import Fault, FaultyFiles, Step
 
 

@@ -12,9 +12,9 @@ import pytest
 from tests.thinned import thinned
 
 from livingdb.errors import InvalidName, LivingDBError, NotFound, StorageFailure
-from livingdb.files import ObjectFiles, open_files
 from livingdb.files.object_url import ObjectURL
-from livingdb.files.objects import TAIL_BYTES
+from livingdb.files.objects import TAIL_BYTES, ObjectFiles
+from livingdb.files.url import open_files
 
 LARGE = bytes(25 * 1024 * 1024)
 

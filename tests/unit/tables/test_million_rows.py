@@ -12,7 +12,7 @@ import pytest
 
 from livingdb.chunks.pack_store import PackStore
 from livingdb.chunks.store import StoredChunk
-from livingdb.files import LocalFiles
+from livingdb.files.local import LocalFiles
 from livingdb.tables import ingest
 from livingdb.tables.classify import classify
 from livingdb.tables.fold import fold

@@ -1,8 +1,9 @@
 """Tables that changes look up again and again, kept in memory as arrays from commit to commit.
 
-A table is kept by its version, so what is kept never goes stale; one that changes is another,
-which is made of the one before where it is small.  To read all of a table costs as much as some
-thousands of look-ups by key, so it is read when that many rows were looked up, and never before.
+A table is kept by its version, so what is kept goes stale only if rows of it are erased; one that
+changes is another, which is made of the one before where it is small.  To read all of a table costs
+as much as some thousands of look-ups by key, so it is read when that many rows were looked up, and
+never before.
 """
 
 from __future__ import annotations
@@ -143,8 +144,9 @@ def _can_be(array: pa.Array, kind: pa.DataType) -> Mask | None:
 class KeptTables:
     """The tables of one database that are kept, those used last."""
 
-    def __init__(self, limit_bytes: int = LIMIT_BYTES):
+    def __init__(self, limit_bytes: int = LIMIT_BYTES, times_forgotten: int = 0):
         self._limit_bytes = limit_bytes
+        self.times_forgotten = times_forgotten
         self._lock = Lock()
         self._kept: OrderedDict[Address, KeptRows] = OrderedDict()
         self._asked: OrderedDict[Address, int] = OrderedDict()
@@ -214,8 +216,8 @@ _tables: WeakKeyDictionary[Versions, KeptTables] = WeakKeyDictionary()
 
 
 def kept_tables(versions: Versions) -> KeptTables:
-    """The tables that are kept of a database."""
-    found = _tables.get(versions)
-    if found is None:
-        found = _tables.setdefault(versions, KeptTables())
+    """The tables that are kept of a database, of rows that were not erased since."""
+    found, times = _tables.get(versions), versions.times_forgotten
+    if found is None or found.times_forgotten != times:
+        found = _tables[versions] = KeptTables(times_forgotten=times)
     return found

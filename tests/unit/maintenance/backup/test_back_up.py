@@ -16,7 +16,7 @@ from tests.unit.maintenance.backup.equal_databases import State, state_of
 import livingdb
 from livingdb import AlreadyExists, Database, InvalidData, InvalidName, NotFound
 from livingdb.catalog.outside_copies import BACKUP
-from livingdb.files import LocalFiles
+from livingdb.files.local import LocalFiles
 from livingdb.graph.storage.drain_journal import drain_journal
 from livingdb.maintenance.backup import back_up as back_up_module
 from livingdb.maintenance.backup import catalog_rows

@@ -14,7 +14,7 @@ import livingdb
 from livingdb import Corruption, Database, LivingDBError, Unsupported
 from livingdb.catalog import schema
 from livingdb.catalog.dump import TABLES
-from livingdb.files import LocalFiles
+from livingdb.files.local import LocalFiles
 from livingdb.maintenance.backup.rows_file import decode_rows
 from livingdb.maintenance.backup.verify import check_place
 

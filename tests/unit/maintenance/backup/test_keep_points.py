@@ -15,7 +15,7 @@ from tests.unit.maintenance.backup.equal_databases import state_of
 
 import livingdb
 from livingdb import InvalidData, Locked
-from livingdb.files import LocalFiles
+from livingdb.files.local import LocalFiles
 from livingdb.maintenance.backup.keep_points import Keep, kept_points, prune
 from livingdb.maintenance.backup.place import BackupPlace
 from livingdb.maintenance.backup.use import is_going_on
