@@ -516,6 +516,9 @@ class KeyedLookupModel(SharedLookupModel):
         fresh = {key: row for key, row in old[self.lookup].items() if self.shared.get(key) != row}
         lookup = {**self.rows, **fresh}
         wanted = self.wanted(old[self.wide])
+        deleted = self.shared.keys() - old[self.lookup].keys()
+        for key in self.differing(wanted, lookup).keys() & deleted:
+            del lookup[key]  # a row with these values takes its place
         differing = self.differing(wanted, lookup)
         if differing and not self.fanout:
             raise Refused

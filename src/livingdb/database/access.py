@@ -20,12 +20,12 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.merge_requests import MERGE_ONLY
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import Forbidden, LivingDBError, NotFound
-from livingdb.graph.draft import Action
 from livingdb.graph.graph import Graph
 
 if TYPE_CHECKING:
     from livingdb.database.database import Database
     from livingdb.database.people import People
+    from livingdb.graph.draft import Action
 
 __all__ = ["Access"]
 

@@ -14,7 +14,6 @@ from livingdb.access.roles import Role
 from livingdb.catalog.alerts import WatchRow
 from livingdb.database.alert import Alert, every_alert
 from livingdb.errors import InvalidData, InvalidName, LivingDBError, NotFound
-from livingdb.graph.draft import Action
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.snapshot_columns import to_datetime
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from livingdb.alerts.sinks import Sink
     from livingdb.alerts.watch import WatchTarget
     from livingdb.database.database import Database
+    from livingdb.graph.draft import Action
 
 __all__ = ["Alerting"]
 

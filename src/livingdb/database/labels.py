@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from livingdb.errors import InvalidData, NotFound
-from livingdb.graph.draft import Action
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden
 from livingdb.tables.visible_names import check_visible
+
+if TYPE_CHECKING:
+    from livingdb.graph.draft import Action
 
 __all__ = ["add_label", "drop_label", "labels"]
 

@@ -19,7 +19,6 @@ from livingdb.derivation.hidden_tables import condition_column, quarantine_table
 from livingdb.derivation.lag import Lag
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError, NotFound
-from livingdb.graph.draft import Action
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.names import is_hidden
 from livingdb.graph.snapshot_columns import to_datetime
@@ -28,6 +27,7 @@ from livingdb.graph.sync_chains import SyncChain
 if TYPE_CHECKING:
     from livingdb.commit.refresh import Outcome
     from livingdb.database.database import Database
+    from livingdb.graph.draft import Action
 
 __all__ = [
     "Sync",

@@ -94,7 +94,7 @@ class Definition:
         data = load_record(store, address)
         try:
             return cls.from_json(data)
-        except (KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise Corruption(f"record {address.hex()[:12]} is no table definition") from None
 
 
@@ -218,7 +218,7 @@ def parse_recipe(version: Address, data: Mapping[str, Any]) -> Recipe:
                 data.get("epoch", 0),
             )
         return Derived(kind, {name: value for name, value in data.items() if name != "kind"})
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise Corruption(f"record {version.hex()[:12]} is no recipe") from None
 
 

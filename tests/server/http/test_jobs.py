@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event
+from threading import Event, Semaphore
 from typing import Any
 
 import httpx
@@ -115,8 +115,15 @@ def test_a_job_ends_when_it_is_asked_to() -> None:
 
 
 def test_nobody_waits_for_the_jobs_of_others() -> None:
-    jobs, go_on = Jobs(Limits()), Event()
-    held = [jobs.start("test", "ann", lambda _: go_on.wait(30)) for _ in range(5)]
+    jobs, go_on, at_work = Jobs(Limits()), Event(), Semaphore(0)
+
+    def work(_report: object) -> bool:
+        at_work.release()
+        return go_on.wait(30)
+
+    held = [jobs.start("test", "ann", work) for _ in range(5)]
+    assert at_work.acquire(timeout=30)
+    assert at_work.acquire(timeout=30)
     assert jobs.start("test", "bob", lambda _: 1).over.wait(30)
     assert not any(one.over.is_set() for one in held)
     assert jobs.count("waiting") == 3

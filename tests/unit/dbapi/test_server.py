@@ -134,7 +134,7 @@ def test_parameters_keep_their_types():
         "raw": {"type": "binary", "value": "AA=="},
     }
     assert json_parameters([float("nan")]) == [{"type": "double", "value": "NaN"}]
-    with pytest.raises(livingdb.InvalidData, match="of type object"):
+    with pytest.raises(livingdb.InvalidData, match="a type SQL does not have, object"):
         json_parameters([object()])
 
 

@@ -13,10 +13,19 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 
-from livingdb.errors import InvalidData, InvalidName, LivingDBError, NotFound, Unsupported
+from livingdb.chunks.memory import MemoryStore
+from livingdb.errors import (
+    Corruption,
+    InvalidData,
+    InvalidName,
+    LivingDBError,
+    NotFound,
+    Unsupported,
+)
 from livingdb.tables.identity import column_number
 from livingdb.tables.layout import Layout
 from livingdb.tables.recipe import Definition
+from livingdb.tables.records import record
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.type_names import parse_type, type_name
 
@@ -307,3 +316,16 @@ def test_the_key_and_the_links_follow_a_rename() -> None:
     assert dict(renamed.foreign_keys) == {"buyer": "customers", "branch": "shops"}
     with pytest.raises(InvalidData, match="'id' is in the schema twice"):
         schema.with_column(replace(schema.column("customer"), name="id"))
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [("schema", []), ("schema", None), ("layout", []), ("columns", [None]), ("type", None)],
+)
+def test_a_record_that_is_no_definition(part: str, value: object) -> None:
+    data = Definition(TableSchema.of({"id": "bigint"}, "id"), Layout()).to_json()
+    places = {"columns": data["schema"], "type": data["schema"]["columns"][0]}
+    places.get(part, data)[part] = value
+    stored = record(data)
+    with pytest.raises(Corruption, match="no table definition"):
+        Definition.load(MemoryStore([stored]), stored.address)

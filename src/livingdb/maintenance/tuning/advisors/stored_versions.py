@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from livingdb.commit.migrate_versions import is_migration_pending
-from livingdb.maintenance.tuning.actions.store import Store, computed_origin
+from livingdb.maintenance.tuning.actions.store import Store, computed_origin, storing_choices
 from livingdb.maintenance.tuning.advisors.candidate import COMPRESSED, Candidate
 from livingdb.maintenance.tuning.budget import ROW_BYTES
 from livingdb.maintenance.tuning.evidence import Evidence
@@ -18,8 +18,10 @@ __all__ = ["advise_storing"]
 
 def advise_storing(evidence: Evidence) -> Iterator[Candidate]:
     """Tables that are computed whenever they are read, by what that was seen to take."""
+    chosen = storing_choices(evidence.graph)  # which the runner stores
     for table in evidence.tables:
-        if table.is_stored or computed_origin(evidence.graph, table.version) is None:
+        is_settled = table.is_stored or chosen.get(table.id, False)
+        if is_settled or computed_origin(evidence.graph, table.version) is None:
             continue
         if table.work.evaluations()[0] >= 1:
             yield _evaluated(table)
