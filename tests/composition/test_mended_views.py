@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.composition.erase_operations import Erase
 from tests.composition.graph_operations import (
     CherryPick,
     Clone,
@@ -24,6 +25,7 @@ from tests.composition.schema_model import (
     Decompose,
     DropColumn,
     DropTable,
+    HideRows,
     MaskColumn,
     MaskKey,
     NoChange,
@@ -381,6 +383,28 @@ MENDED = {
             Evolve("main", (AddConstraint("returns", "note", None, "there"),)),
             INSERT,
             Propagate(),
+        ]
+    ),
+    "hidden_row_that_a_clone_refers_to_when_it_follows": Program(
+        [
+            Evolve("main", (Normalize("returns", "note", "n"),), "to", "b", "forward"),
+            TransformClone("b", "m", (HideRows("n", "note", "bigint"),), "deferred"),
+            Write("main", (("insert", "returns", ((("id", 3), ("note", "b")),)),)),
+            Propagate(),
+        ]
+    ),
+    "groups_in_memory_when_rows_are_erased": Program(
+        [
+            Derive("main", "v", Query("distinct", ("orders",), (("g", "note"),)), "on demand"),
+            Clone("v", "b"),
+            Detach("v"),
+            Erase("v", "v", (None,)),
+            Derive("b", "w", Query("count", ("v",), ()), "immediate", materialize="where cc >= 2"),
+            Reattach("v", "ours"),
+            Revert("b", "b", 0),
+            Merge("v", "b", "ours"),
+            Erase("main", "orders", (3,)),
+            Write("b", (("upsert", "v", ((("dd", "a"),), (("dd", None),))),)),
         ]
     ),
 }
