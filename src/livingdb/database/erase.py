@@ -314,8 +314,9 @@ class _Erasing:
     def _mend_syncs(self) -> list[str]:
         """Make anew whatever is not what its sync promises now; what there is to say of it.
 
-        Nothing should be: rows went from where they were found, and what follows from them with
-        them.  Whoever asks for an erasure is not to rely on that.
+        Little should be: rows went from where they were found, and what follows from them with
+        them.  Whoever asks for an erasure is not to rely on that.  Of two branches in step the old
+        one is believed, of which the other one is made.
         """
         database, found = self._database, []
         targets = {f"{'+'.join(sync.sources)}/{sync.target}": sync for sync in database.syncs()}
@@ -323,7 +324,7 @@ class _Erasing:
         for name in dict.fromkeys(problem.sync for problem in broken):
             sync = targets.get(name)
             told = f"{name}: it did not follow, and is not in step; `check --deep` says how"
-            if sync is not None and sync.direction == "forward":
+            if sync is not None and sync.direction in ("forward", "both"):
                 with suppress(LivingDBError):
                     database.refresh(sync.target, full=True)
                     told = f"{name}: it did not follow, and was made anew"

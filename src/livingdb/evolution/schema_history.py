@@ -92,7 +92,7 @@ def schema_history(
     """The changes of the schema from a snapshot to a later one of its line, in their order.
 
     A merge in which the other side won has taken back changes that were made before it: those are
-    none of them, nor is the drop of a table that a reset brought back.
+    none of them, nor is what a reset of the branch that is followed took back.
     """
     found: list[MadeChange] = []
     now = first = visible_schemas(graph, since)
@@ -101,6 +101,7 @@ def schema_history(
         parent = graph.snapshots.at(step.first)
         before, after = visible_schemas(graph, parent), visible_schemas(graph, step)
         found = _joined(found, made_between(graph, since, parent, now, before))
+        found = _left_by_resets(found, first, before)
         changes = lifter.schema_changes_of(step)
         gone = graph.record(step.address).edge.taken_back
         try:
@@ -113,7 +114,21 @@ def schema_history(
             left = [one.change for one in found if is_made(one, after)]
             found = made_of([*left, *changes], first)
         now = after
-    return _joined(found, made_between(graph, since, head, now, visible_schemas(graph, head)))
+    last = visible_schemas(graph, head)
+    found = _joined(found, made_between(graph, since, head, now, last))
+    return _left_by_resets(found, first, last)
+
+
+def _left_by_resets(made: list[MadeChange], first: Schemas, now: Schemas) -> list[MadeChange]:
+    """Changes of a schema without those that are gone from it, if just the others lead there."""
+    if not made or made[-1].after == now:
+        return made
+    left = [one.change for one in made if is_made(one, now)]
+    try:
+        found = made_of(left, first) if len(left) < len(made) else made
+    except LivingDBError:
+        return made
+    return found if (found[-1].after if found else first) == now else made
 
 
 def _joined(made: Sequence[MadeChange], later: Iterable[MadeChange]) -> list[MadeChange]:

@@ -97,7 +97,8 @@ def merge_tables(
         elif _is_same(old, mine) and contested is None:
             merged.tables[name] = yours
         elif not graph.versions.is_alike(mine, yours):
-            merged.clashes[name] = _difference(graph, mine, yours)
+            if policies.chosen(name) != "ours":
+                merged.clashes[name] = _difference(graph, mine, yours)
         else:
             _merge_rows(graph, merged, name, (old, mine, yours), contested, policies, staging)
     _check_names(graph, merged, ours, theirs)
@@ -146,7 +147,7 @@ def _merge_presence(
         return
     if yours is not None and _is_unchanged(graph, old, yours):
         return
-    policy = (policies.tables or {}).get(name, policies.default)
+    policy = policies.chosen(name)
     if policy == "theirs":
         merged.tables[name] = yours
     elif policy != "ours":
@@ -197,7 +198,7 @@ def _merge_rows(
         merged.conflicts[name] = left
     changes = merge_deltas(answers)
     if len(changes) and not left:
-        chosen = (policies.tables or {}).get(name, policies.default)
+        chosen = policies.chosen(name)
         unique = without_duplicates(versions, name, sides, changes, chosen, staging.sink)
         changes = unique.changes
         if unique.conflict is not None:

@@ -51,6 +51,10 @@ class Policies:
     columns: Mapping[tuple[str, str], Policy] | None = None
     granularity: str = "row"
 
+    def chosen(self, table: str) -> Policy:
+        """What was said about conflicts in a table as a whole."""
+        return (self.tables or {}).get(table, self.default)
+
     @classmethod
     def of(
         cls,
@@ -80,7 +84,7 @@ class Policies:
 
     def of_table(self, name: str, schema: TableSchema, shape: Shape) -> TablePolicy:
         """The policies for one table."""
-        table = (self.tables or {}).get(name, self.default)
+        table = self.chosen(name)
         columns = {c: p for (t, c), p in (self.columns or {}).items() if t == name}
         return TablePolicy(name, schema, shape, table, columns, self.granularity == "cell")
 
