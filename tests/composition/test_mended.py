@@ -8,11 +8,12 @@ from tests.composition.graph_operations import (
     CherryPick,
     Clone,
     Merge,
+    RequestMerge,
     Reset,
     Revert,
     TimeTravel,
 )
-from tests.composition.lookup_model import NormalizeBy
+from tests.composition.lookup_model import AddLookedUp, DropLookedUp, NormalizeBy
 from tests.composition.machine import Program, run
 from tests.composition.pieces import (
     ADD,
@@ -627,6 +628,39 @@ MENDED = {
                 "v1",
             ),
             Reattach("b", "ours"),
+        ]
+    ),
+    "looked_up_value_in_step_whose_row_is_erased": Program(
+        [
+            Evolve(
+                "main",
+                (AddLookedUp("items", "x", "returns", "id", "amount", "order_id", "int"),),
+                "keep",
+                "old",
+                "reverse",
+            ),
+            Evolve(
+                "main",
+                (
+                    DropLookedUp("orders", "city", "returns", "id", "note", "amount"),
+                    CreateTable("more"),
+                ),
+                "to",
+                "b",
+            ),
+            Evolve(
+                "main",
+                (
+                    ConcatColumns("orders", ("city", "note"), "both"),
+                    AddConstraint("items", "size", None, "there", quarantine=True),
+                ),
+                "to",
+                "c",
+                "both",
+            ),
+            RequestMerge("b", "c", "ours"),
+            Erase("b", "returns", (1,)),
+            Inspect(),
         ]
     ),
     "compact_after_redefine": Program(

@@ -393,6 +393,24 @@ MENDED = {
             Propagate(),
         ]
     ),
+    "column_that_came_back_by_a_reset_of_what_is_followed": Program(
+        [
+            INSERT,
+            Evolve("main", (AddColumn("orders", "x", "default", ""),), "to", "b", "forward"),
+            Evolve("main", (DropColumn("returns", "city"),)),
+            Reset("main", 2),
+            Merge("b", "main", "theirs"),
+        ]
+    ),
+    "another_query_merged_into_a_clone_that_changed_nothing": Program(
+        [
+            Derive("main", "v", Query("distinct", ("returns",), (("g", "city"),)), "immediate"),
+            CloneDerived("v", "b"),
+            Redefine("v", Query("window", ("returns",), (("k", "id"), ("g", "id"))), "immediate"),
+            Write("b", (("update", "v", ((("dd", "b"),),)),)),
+            Merge("v", "b", "ours"),
+        ]
+    ),
     "groups_in_memory_when_rows_are_erased": Program(
         [
             Derive("main", "v", Query("distinct", ("orders",), (("g", "note"),)), "on demand"),

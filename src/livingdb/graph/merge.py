@@ -97,8 +97,7 @@ def merge_tables(
         elif _is_same(old, mine) and contested is None:
             merged.tables[name] = yours
         elif not graph.versions.is_alike(mine, yours):
-            if policies.chosen(name) != "ours":
-                merged.clashes[name] = _difference(graph, mine, yours)
+            _merge_unlike(graph, merged, name, (old, mine, yours), policies)
         else:
             _merge_rows(graph, merged, name, (old, mine, yours), contested, policies, staging)
     _check_names(graph, merged, ours, theirs)
@@ -152,6 +151,23 @@ def _merge_presence(
         merged.tables[name] = yours
     elif policy != "ours":
         merged.clashes[name] = "one side dropped the table and the other changed it"
+
+
+def _merge_unlike(
+    graph: Graph,
+    merged: MergedTables,
+    name: str,
+    sides: tuple[Version | None, Version, Version],
+    policies: Policies,
+) -> None:
+    """A table that has different schemas, though no change of a schema says so: a view's, say."""
+    old, mine, yours = sides
+    if old is not None and _is_unchanged(graph, old, mine):
+        merged.tables[name] = yours
+        return
+    is_ours = old is not None and _is_unchanged(graph, old, yours)
+    if not is_ours and policies.chosen(name) != "ours":
+        merged.clashes[name] = _difference(graph, mine, yours)
 
 
 def _is_unchanged(graph: Graph, old: Version, new: Version) -> bool:
