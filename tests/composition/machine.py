@@ -19,6 +19,7 @@ import pyarrow as pa
 from tests.composition import laws
 from tests.composition.known import Known
 from tests.composition.model import (
+    START,
     Check,
     Column,
     Erased,
@@ -42,11 +43,6 @@ __all__ = ["Failure", "Program", "World", "random_program", "run", "shrunk"]
 
 TYPES = {pa.int32(): "int", pa.int64(): "bigint", pa.string(): "string"}
 
-START = {
-    "orders": ({"id": "int", "city": "string", "amount": "int", "note": "string"}, "id"),
-    "items": ({"id": "int", "order_id": "int", "size": "string"}, "id"),
-    "returns": ({"id": "int", "city": "string", "amount": "int", "note": "string"}, "id"),
-}
 ROWS = {
     "orders": [(1, "a", 1, "a-b"), (2, "b", 3, None), (3, "a", 5, "c-d-e")],
     "items": [(1, 1, "a"), (2, 3, "b"), (3, None, "a")],

@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 __all__ = [
+    "START",
     "Column",
     "Conflict",
     "Erased",
@@ -28,6 +29,14 @@ __all__ = [
 
 Row = tuple[Any, ...]
 Key = tuple[Any, ...]
+
+
+START = {
+    "orders": ({"id": "int", "city": "string", "amount": "int", "note": "string"}, "id"),
+    "items": ({"id": "int", "order_id": "int", "size": "string"}, "id"),
+    "returns": ({"id": "int", "city": "string", "amount": "int", "note": "string"}, "id"),
+}
+"""The tables that there are at the beginning: their columns and keys."""
 
 
 @dataclass(frozen=True)
