@@ -24,6 +24,9 @@ __all__ = ["carried_upserts", "deletes", "patches", "sorted_rows", "upserts", "w
 
 Mask = npt.NDArray[np.bool_]
 
+_LARGE_BYTES = 64 << 20
+"""From this size on what was freed is given back at once, as Arrow would keep it for a while."""
+
 
 def upserts(schema: TableSchema, shape: Shape, data: object) -> Delta:
     """Changes that upsert these rows; what a row does not name gets its default."""
@@ -185,10 +188,18 @@ def _default(column: Column, rows: int) -> pa.Array:
 def _sort_copies(
     schema: TableSchema, shape: Shape, columns: list[pa.Array]
 ) -> tuple[list[pa.Array], KeyArray, npt.NDArray[np.int64] | None]:
-    """The same as `_sort_by_key`, in memory of our own: who gave the rows may write to theirs."""
+    """The same as `_sort_by_key`, in memory of our own: who gave the rows may write to theirs.
+
+    Columns that are copied take the places of those given, so that nobody holds both.
+    """
     columns, keys, order = _sort_by_key(schema, shape, columns)
     if order is None:
-        columns = [pa.concat_arrays([column, column.slice(0, 0)]) for column in columns]
+        for position in range(len(columns)):
+            column = columns[position]
+            columns[position] = pa.concat_arrays([column, column.slice(0, 0)])
+        del column
+        if sum(column.nbytes for column in columns) >= _LARGE_BYTES:
+            pa.default_memory_pool().release_unused()
         keys = keys.copy()
     return columns, keys, order
 

@@ -17,7 +17,7 @@ from livingdb.errors import InvalidData
 from livingdb.tables.fit import fit
 from livingdb.tables.read_counts import SAMPLED_MASK, ReadCounts
 from livingdb.tables.schema import TableSchema
-from livingdb.trees.delta import Delta
+from livingdb.trees.delta import PATCH, Delta
 from livingdb.trees.forest import Forest
 from livingdb.trees.keys import KeyArray, member, search
 from livingdb.trees.scan import ALL, Span, ZoneFilter
@@ -157,15 +157,17 @@ class RowSet:
         return member(keys, found_keys), arrays
 
     def _overlay(self, keys: KeyArray, positions: Sequence[int]) -> tuple[KeyArray, list[pa.Array]]:
+        """The rows with some keys; those that the tail has as a whole are not looked for below."""
+        changes = None
+        if self.tail is not None:
+            wanted = search(self.tail.keys, keys)[member(keys, self.tail.keys)]
+            if len(wanted):
+                changes = self.tail.select(wanted)
+                keys = keys[~member(keys, changes.keys[changes.ops != PATCH])]
         found, arrays = self.forest.seek_many(self.root, keys, positions)
-        held = keys[found]
-        if self.tail is None:
-            return held, arrays
-        at = search(self.tail.keys, keys)
-        wanted = at[member(keys, self.tail.keys)]
-        if not len(wanted):
-            return held, arrays
-        return self.tail.select(wanted).apply(held, arrays, positions)
+        if changes is None:
+            return keys[found], arrays
+        return changes.apply(keys[found], arrays, positions)
 
     def contains(self, keys: KeyArray) -> npt.NDArray[np.bool_]:
         """Which of the sorted keys have rows."""

@@ -34,7 +34,7 @@ __all__ = ["DeltaEncoder", "carried_positions", "load_delta", "store_delta"]
 
 _CHUNK_ROWS = 65_536
 _SMALL_ROWS = 1_024
-_SHORT_BYTES = 512
+_SHORT_BYTES, _MOST_COMPARED_BYTES = 512, 1 << 20
 _SHORT_COLUMNS, _LONG_COLUMNS = 512, 64
 """How many columns are remembered by their values, of those that are short and of others."""
 _LAST_DELTAS = 64
@@ -124,7 +124,12 @@ class DeltaEncoder:
         return join_columns([held[1] for held in found if held is not None])
 
     def _by_values(self, array: pa.Array) -> EncodedColumn:
-        """A column, encoded: that of another which has the same values, if there was one."""
+        """A column, encoded: that of another which has the same values, if there was one.
+
+        Large ones are not compared: to remember what they were takes as much memory as they do.
+        """
+        if array.nbytes > _MOST_COMPARED_BYTES:
+            return encode_column(array)
         bare = pa.RecordBatch.from_arrays([array], names=[""])
         return self._encode(array, (array.type, bare.serialize().to_pybytes()))
 

@@ -23,6 +23,7 @@ from livingdb.trees.shape import Shape
 __all__ = ["DELETE", "PATCH", "UPSERT", "Delta", "empty_delta", "merge_deltas", "upserts"]
 
 UPSERT, PATCH, DELETE = 0, 1, 2
+_LARGE_BYTES, _MOST_STRETCHES = 64 << 20, 1_024
 _MANY = 4  # that are merged in one pass rather than two by two
 
 Ops = npt.NDArray[np.int8]
@@ -213,7 +214,28 @@ class _Plan:
         in_place = self.inserted is None and not self.has_deletes
         if in_place and order is self.order and not self.replaced.any():
             return column
-        return pc.take_at(pa.concat_arrays([column, fresh]), taken_rows(self._finish(order)))
+        return _gather(column, fresh, self._finish(order))
+
+
+def _gather(column: pa.Array, fresh: pa.Array, order: Positions) -> pa.Array:
+    """The values at these places of one array and another after it.
+
+    Large ones are joined from stretches where those are few, since both together would be one
+    more copy of all.
+    """
+    rows = len(column)
+    starts = None
+    if len(order) and column.nbytes + fresh.nbytes >= _LARGE_BYTES:
+        leaps = (np.diff(order) != 1) | (order[1:] == rows)
+        starts = np.concatenate([[0], np.flatnonzero(leaps) + 1])
+    if starts is None or len(starts) > _MOST_STRETCHES:
+        return pc.take_at(pa.concat_arrays([column, fresh]), taken_rows(order))
+    lengths = np.diff(starts, append=len(order))
+    stretches = [
+        column.slice(at, length) if at < rows else fresh.slice(at - rows, length)
+        for at, length in zip(order[starts].tolist(), lengths.tolist(), strict=True)
+    ]
+    return stretches[0] if len(stretches) == 1 else pa.concat_arrays(stretches)
 
 
 def upserts(shape: Shape, columns: Sequence[pa.Array], keys: KeyArray | None = None) -> Delta:

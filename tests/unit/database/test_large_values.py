@@ -13,15 +13,20 @@ PROGRAM = """
 import os, resource, sys
 import livingdb
 
-path, act, size = sys.argv[1], sys.argv[2], int(sys.argv[3])
+path, act, size, kind = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 if act == "write":
     db = livingdb.create(path, engine="embedded")
     main = db.branch("main")
-    main.create_table("t", {"id": "bigint", "v": "binary"}, key="id")
-    value = os.urandom(size)
+    main.create_table("t", {"id": "bigint", "v": kind}, key="id")
+    value = os.urandom(size) if kind == "binary" else os.urandom(size // 200).hex() * 100
     before = peak()
     main.insert("t", [{"id": 1, "v": value}])
+elif act == "change":
+    main = livingdb.open(path, engine="embedded").branch("main")
+    value = os.urandom(size) if kind == "binary" else os.urandom(size // 200).hex() * 100
+    before = peak()
+    main.upsert("t", [{"id": 1, "v": value}])
 else:
     main = livingdb.open(path, engine="embedded").branch("main")
     before = peak()
@@ -36,9 +41,10 @@ print((peak() - before) / size)
 
 
 @pytest.mark.slow
-def test_memory_of_a_large_value(tmp_path: Path) -> None:
-    for act in ("write", "read", "get", "sql"):
+@pytest.mark.parametrize("kind", ["binary", "string"])
+def test_memory_of_a_large_value(tmp_path: Path, kind: str) -> None:
+    for act in ("write", "read", "get", "sql", "change", "read", "get"):
         place = str(tmp_path / "large.ldb")
-        line = [sys.executable, "-c", PROGRAM, place, act, str(SIZE_BYTES)]
+        line = [sys.executable, "-c", PROGRAM, place, act, str(SIZE_BYTES), kind]
         done = subprocess.run(line, capture_output=True, text=True, timeout=240, check=True)
         assert float(done.stdout) <= 4, act
