@@ -468,11 +468,12 @@ def test_the_runner_sends_what_others_left(quiet: livingdb.Database, tell: Tell)
 
 
 def test_a_database_that_is_closed_sends_nothing(db: livingdb.Database, tell: Tell) -> None:
+    dispatcher = db._dispatcher
     db.close()
     with pytest.raises(livingdb.LivingDBError, match="closed"):
         db.deliver_alerts()
-    db._dispatcher.wake()
-    assert db._dispatcher._thread is None
+    dispatcher.wake()
+    assert dispatcher._thread is None
 
 
 def test_closing_waits_for_who_reads(
