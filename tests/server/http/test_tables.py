@@ -198,7 +198,7 @@ def test_a_page_of_a_condition_reads_no_more_than_it_needs(
 ) -> None:
     main = served.db.branch("main")
     main.create_table("many", {"shop": "string", "id": "bigint", "n": "int"}, key=["shop", "id"])
-    count = 1_000_000  # an engine reads some 60 batches ahead, 300,000 rows
+    count = 1_000_000
     ids = np.arange(count)
     main.insert("many", pa.table({"shop": pa.repeat("a", count), "id": ids, "n": ids % 7}))
     read: list[int] = []
@@ -215,12 +215,12 @@ def test_a_page_of_a_condition_reads_no_more_than_it_needs(
         read.clear()
         page = olga.get("/v1/rows", params=asked).json()
         assert page["rows"] == [{"n": 3}] * 100
-        assert 0 < sum(read) < count
+        assert 0 < sum(read) < count // 20
         asked["after"] = page["next"]
     read.clear()
     asked |= {"where": "n = 3 AND shop = 'a' AND id >= 999990", "columns": "id"}
     assert [row["id"] for row in olga.get("/v1/rows", params=asked).json()["rows"]] == [999_995]
-    assert sum(read) < count // 2
+    assert 0 < sum(read) < count // 20
 
 
 def test_rows_of_a_condition_have_pages_where_nobody_sees_their_keys(

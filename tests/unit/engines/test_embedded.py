@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -69,6 +71,43 @@ def test_a_filter_may_name_columns_that_are_not_read() -> None:
     found = scanned.scanner(columns=["id"], filter=pc.field("v") > 5).to_reader().read_all()
     assert found.to_pydict() == {"id": [2, 3]}
     assert scanned.scanner().to_reader().read_all().column_names == ["id", "v", "w"]
+
+
+def test_a_query_with_a_limit_reads_no_batch_more_than_it_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = pa.table({"id": range(50_000), "v": [i % 7 for i in range(50_000)]})
+    rows = rows_of(data, "id", Layout(target_rows=64))
+    read: list[int] = []
+    batches = type(rows).batches
+
+    def watched(self: RowSet, *given: Any) -> Iterator[pa.RecordBatch]:
+        for batch in batches(self, *given):
+            read.append(batch.num_rows)
+            yield batch
+
+    monkeypatch.setattr(type(rows), "batches", watched)
+
+    def ask(query: str) -> pa.Table:
+        read.clear()
+        tree = parse_statement(query)
+        assert isinstance(tree, exp.Query)
+        return EmbeddedEngine().rows(Request(tree, {"t": Source(rows)}))
+
+    for limit in (1, 10, 1000):
+        found = ask(f"SELECT id FROM t WHERE v = 3 LIMIT {limit}")
+        last = 3 + 7 * (limit - 1)
+        assert found["id"].to_pylist() == list(range(3, last + 1, 7))
+        assert sum(read[:-1]) <= last < sum(read)
+    for query, first in (
+        ("SELECT id FROM t WHERE v = 3", 3),
+        ("SELECT id FROM t WHERE v = 3 LIMIT 20000", 3),
+        ("SELECT id FROM t WHERE v = 3 ORDER BY id DESC LIMIT 7143", 49_997),
+    ):
+        found = ask(query)
+        assert found["id"][0].as_py() == first
+        assert sorted(found["id"].to_pylist()) == list(range(3, 50_000, 7)), query
+    assert ask("SELECT count(*) AS n FROM t WHERE v = 3 LIMIT 1")["n"].to_pylist() == [7143]
 
 
 def test_groups_of_columns() -> None:

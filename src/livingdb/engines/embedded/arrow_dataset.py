@@ -25,15 +25,24 @@ __all__ = ["RowSetDataset"]
 
 
 class RowSetDataset(ds.Dataset):  # type: ignore[misc]
-    """Rows with keys in a span, to be scanned, and the ranges their columns need to be read in."""
+    """Rows with keys in a span, to be scanned, and the ranges their columns need to be read in.
+
+    `ends_early`: who reads them may want the first of them only; none is read ahead.
+    """
 
     def __init__(
-        self, rows: RowSet, wanted: Mapping[str, Ranges] | None = None, within: Span = ALL
+        self,
+        rows: RowSet,
+        wanted: Mapping[str, Ranges] | None = None,
+        within: Span = ALL,
+        *,
+        ends_early: bool = False,
     ):
         self.rows = rows
         self.part = scan_bounds(rows.schema, wanted or {}, within)
         self._within = within
         self._wanted = wanted or {}
+        self._ends_early = ends_early
         self.failure: LivingDBError | None = None
         """Why a scan ended early: engines lose the error they are handed."""
         self._names = _distinct_names([column.name for column in rows.schema.visible_columns])
@@ -60,9 +69,13 @@ class RowSetDataset(ds.Dataset):  # type: ignore[misc]
         except (pa.ArrowInvalid, KeyError):
             return self._filtered_scanner(chosen, list(self._names), filter)
 
-    def _filtered_scanner(self, chosen: list[str], needed: list[str], condition: Any) -> ds.Scanner:
+    def _filtered_scanner(self, chosen: list[str], needed: list[str], condition: Any) -> Any:
         reader = self._reader(needed)
-        return ds.Scanner.from_batches(reader, columns=chosen, filter=condition)
+        scanner = ds.Scanner.from_batches(reader, columns=chosen, filter=condition)
+        if not self._ends_early:
+            return scanner
+        kept = (batch.filter(condition).select(chosen) for batch in reader)
+        return _Stream(pa.RecordBatchReader.from_batches(scanner.projected_schema, kept))
 
     def _reader(self, columns: Sequence[str]) -> pa.RecordBatchReader:
         fields = {field.name: field for field in self.schema}

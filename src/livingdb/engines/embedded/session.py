@@ -157,8 +157,9 @@ class Session:
 
     def _prepare(self, request: Request) -> exp.Query:
         _ = request.portable
+        ends_early = _ends_early(request.query)
         for name, source in request.sources.items():
-            self.register(_readable(source), name)
+            self.register(_readable(source, ends_early), name)
         return request.query.copy()
 
     def answer(self, request: Request) -> pa.Table:
@@ -227,13 +228,25 @@ class Session:
         return translate_error(error)
 
 
-def _readable(source: Source) -> RowSetDataset | pa.Table:
-    """What DuckDB reads the rows from."""
+_CUT_SHORT = {"expressions", "from_", "where", "limit", "offset"}
+"""The clauses of a query that gives each row as it reads it; any other may read on to the end."""
+
+
+def _ends_early(query: exp.Query) -> bool:
+    """Whether the first rows of its source may be all that a query needs."""
+    if not isinstance(query, exp.Select) or not query.args.get("limit"):
+        return False
+    clauses = {clause for clause, said in query.args.items() if said}
+    return clauses <= _CUT_SHORT and not query.find(exp.AggFunc, exp.Window, exp.Subquery)
+
+
+def _readable(source: Source, ends_early: bool) -> RowSetDataset | pa.Table:
+    """What DuckDB reads the rows from; `ends_early`: perhaps not all of them."""
     if not isinstance(source.rows, RowSet):
         return source.rows
     from livingdb.engines.embedded.arrow_dataset import RowSetDataset  # which imports pandas
 
-    return RowSetDataset(source.rows, source.ranges, source.span)
+    return RowSetDataset(source.rows, source.ranges, source.span, ends_early=ends_early)
 
 
 @contextmanager
