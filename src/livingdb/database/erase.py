@@ -35,6 +35,7 @@ from livingdb.maintenance.erasure.recompute_views import (
     ReadingView,
     dropped_views,
     is_aggregate,
+    is_row_by_row,
 )
 from livingdb.maintenance.erasure.report import ErasureReport, OutsideCopy
 from livingdb.tables import ingest
@@ -162,8 +163,8 @@ class _Erasing:
             if item.kind == "view" and item.name not in views:
                 view = View.from_json(derived_sync(self._graph, item.name).spec)
                 if view.what == "sql":
-                    is_shown = (item.how == "row" and not view.hot) or self._is_kept(view)
-                    views[item.name] = ReadingView(view, is_shown)
+                    is_own = item.how == "row" and not view.hot and is_row_by_row(view)
+                    views[item.name] = ReadingView(view, is_own or self._is_kept(view))
         for view in self._views_in_order():
             views.setdefault(view.name, ReadingView(view, self._is_kept(view)))
         named = {sync.target for sync in self._database.syncs()}

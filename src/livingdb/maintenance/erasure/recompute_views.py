@@ -40,9 +40,10 @@ from livingdb.trees.delta import empty_delta, merge_deltas
 from livingdb.trees.diff import DELETED, INSERTED, UPDATED
 from livingdb.trees.forest import Forest
 
-__all__ = ["ReadingView", "RecomputedViews", "dropped_views", "is_aggregate"]
+__all__ = ["ReadingView", "RecomputedViews", "dropped_views", "is_aggregate", "is_row_by_row"]
 
 _GATHERING = (exp.AggFunc, exp.Group, exp.Distinct, exp.Window, exp.Limit)
+_COMPARING = (exp.Except, exp.Intersect, exp.Exists)
 
 Roots = dict[Address, Address]
 Chosen = tuple["ReadingView", SnapshotRow, Roots]
@@ -54,6 +55,20 @@ Rank = tuple[bool, int]
 def is_aggregate(view: View) -> bool:
     """Whether rows of a view tell of many rows at once, and of none alone."""
     return next(view.tree().find_all(*_GATHERING), None) is not None
+
+
+def is_row_by_row(view: View) -> bool:
+    """Whether no row of a view would be another, or be there, without a row that it is not of."""
+    tree = view.tree()
+    if next(tree.find_all(*_GATHERING, *_COMPARING), None) is not None:
+        return False
+    if any(join.side or join.kind in ("SEMI", "ANTI") for join in tree.find_all(exp.Join)):
+        return False
+    if any(union.args.get("distinct") for union in tree.find_all(exp.Union)):
+        return False
+    return not any(
+        clause.find(exp.Query) for clause in tree.find_all(exp.Where, exp.Having, exp.In)
+    )
 
 
 @dataclass(frozen=True)
