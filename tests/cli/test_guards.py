@@ -68,3 +68,10 @@ def test_what_does_not_go_together(shop: Path) -> None:
         ["resume", "--on-break", "move"],
     ):
         assert tell("sync", "totals", *words, db=shop).code == 2
+
+
+def test_what_is_made_once_says_so(shop: Path) -> None:
+    made = ["--sql", "SELECT id FROM orders", "--sync", "none", "--engine", "embedded"]
+    told = tell("derive", "places", *made, db=shop)
+    assert told.code == 0, told.err
+    assert told.out.rstrip().endswith(", made once")

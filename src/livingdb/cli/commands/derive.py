@@ -152,7 +152,8 @@ def derive(
             **options,
         )
         head = made.head
-        when = when or ("immediate" if sync is Direction.both else "deferred")
+        usual = {Direction.none: "made once", Direction.both: "immediate"}.get(sync, "deferred")
+        when = usual if when is None or sync is Direction.none else when
         told = {"name": made.name, "snapshot": head.id, "when": when, "sync": sync.value}
         settings.output().write_record(told, f"{made.name} stands on {head.id[:12]}, {when}")
 
