@@ -111,6 +111,17 @@ def pytest_sessionfinish() -> None:
     gc.unfreeze()
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """What fails in an hour of `make test-all` is told when it does, not at its end."""
+    if report.failed and "LIVINGDB_EXAMPLES" in os.environ and _is_told_here():
+        print(f"\n{report.when} of {report.nodeid} failed:\n{report.longreprtext}", flush=True)
+
+
+def _is_told_here() -> bool:
+    """Whether this process is not one of several that tell another one."""
+    return "PYTEST_XDIST_WORKER" not in os.environ
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Where the minutes of `make test-all` went."""
     if "LIVINGDB_EXAMPLES" not in os.environ:
