@@ -35,6 +35,7 @@ __all__ = [
     "RUNNING",
     "WAITING",
     "Job",
+    "JobFailed",
     "Jobs",
     "Progress",
     "Work",
@@ -49,6 +50,14 @@ _CANCELLED = "the job was cancelled"
 
 Progress = Callable[..., None]
 Work = Callable[[Progress], Any]
+
+
+class JobFailed(Exception):
+    """What a job asked for was refused, in the words of an answer."""
+
+    def __init__(self, code: str, message: str, details: dict[str, Any]):
+        super().__init__(message)
+        self.told = {"code": code, "message": message, "details": details}
 
 
 class _Cancelled(Exception):
@@ -193,8 +202,12 @@ class Jobs:
             job.stage = DONE  # also of what was asked to end when all of it was done
         except _Cancelled:
             job.stage = CANCELLED
-        except LivingDBError as error:
-            job.error = {"code": error.code, "message": str(error)}
+        except (LivingDBError, JobFailed) as error:
+            job.error = (
+                error.told
+                if isinstance(error, JobFailed)
+                else {"code": error.code, "message": str(error)}
+            )
             job.stage = CANCELLED if job.asked_to_end.is_set() else FAILED
         except Exception as error:
             tell("job failed", 40, id=job.id, kind=job.kind, **error_facts(error))
