@@ -16,6 +16,7 @@ from livingdb.access.roles import EVERYTHING, Role, check_pattern
 from livingdb.access.tokens import are_equal, make_token, token_id
 from livingdb.access.user import Grant, User, local_owner, read_user
 from livingdb.catalog.people import GrantRow, ObjectGrantRow, PersonRow, TokenRow
+from livingdb.database.snapshot import check_limit
 from livingdb.errors import Forbidden, InvalidData, InvalidName, NotFound
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.snapshot_columns import TIME, to_datetime
@@ -285,14 +286,14 @@ class People:
         with self._graph.catalog.write() as connection:
             self._graph.catalog.audit.add(connection, [noted])
 
-    def audit(self, limit: int | None = None) -> pa.Table:
-        """What people did, newest first."""
+    def audit(self, limit: int | None = None, before: int | None = None) -> pa.Table:
+        """What people did, newest first; before the entry of a number, if one is given."""
         import json
 
         import pyarrow as pa
 
         self._database._require_everywhere(Role.OWNER, "read the audit trail")
-        rows = self._graph.catalog.audit.newest(limit)
+        rows = self._graph.catalog.audit.newest(check_limit(limit), check_limit(before, "before"))
         texts = ("person", "action", "subject", "outcome")
         return pa.table(
             {

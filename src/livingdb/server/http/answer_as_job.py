@@ -130,7 +130,7 @@ async def _ask(api: FastAPI, scope: Scope, body: bytes) -> Any:
             f"the answer of a job has at most {_MOST_BYTES:,} bytes: ask for fewer rows"
         )
     is_json = Headers(raw=start["headers"]).get("content-type") == "application/json"
-    answer = json.loads(told) if is_json else told.decode()
+    answer: Any = json.loads(told) if is_json else told.decode()
     if start["status"] >= _FIRST_ERROR:
         raise JobFailed(answer["code"], answer["message"], answer["details"])
     return answer

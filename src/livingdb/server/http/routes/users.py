@@ -201,7 +201,13 @@ def revoke_token(db: Db, token: Annotated[str, Query(alias="id")]) -> Done:
     responses=rows_responses(RowsAnswer),
 )
 def read_audit(
-    request: Request, db: Db, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000
+    request: Request,
+    db: Db,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+    before: Annotated[
+        int | None,
+        Query(ge=1, le=2**62, description="The `number` of an entry, to go on with older ones."),
+    ] = None,
 ) -> Response:
     """What people did, newest first."""
-    return rows_answer(request, db.people.audit(limit), {})
+    return rows_answer(request, db.people.audit(limit, before), {})
