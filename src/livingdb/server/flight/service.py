@@ -23,6 +23,7 @@ from livingdb.server.flight.fetch import fetch
 from livingdb.server.flight.ingest import ingest, read_ingestion
 from livingdb.server.flight.limits import FlightLimits
 from livingdb.server.flight.metadata import MetadataCommand, metadata_command
+from livingdb.server.flight.observed_call import Observer
 from livingdb.server.flight.statements import Answer, change_rows, describe_answer, run_statement
 from livingdb.server.flight.turns import Turns
 from livingdb.server.flight.workspace import writable
@@ -48,6 +49,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         limits: FlightLimits,
         certificates: list[tuple[bytes, bytes]] | None,
         clock: Callable[[], float],
+        observe: Observer,
     ):
         self._database = database
         self._keeper = keeper
@@ -58,7 +60,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         super().__init__(
             location,
             auth_handler=OpenDoor(),
-            middleware={_ENTRANCE: Entrance(keeper)},
+            middleware={_ENTRANCE: Entrance(keeper, observe)},
             tls_certificates=certificates,
         )
 
@@ -115,6 +117,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         with self._call(context) as visit:
             command = _command(descriptor)
             name, asked = messages.unpack(command)
+            visit.operation = name
             question = self._question(visit, name, asked)
             if question is not None:
                 return _info(question.schema, descriptor, flight.Ticket(command), -1)
@@ -138,6 +141,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         """The columns of an answer, without computing it."""
         with self._call(context) as visit:
             name, asked = messages.unpack(_command(descriptor))
+            visit.operation = name
             question = self._question(visit, name, asked)
             if question is not None:
                 return flight.SchemaResult(question.schema)
@@ -150,6 +154,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         """The rows of an answer."""
         with self._call(context) as visit:
             name, asked = messages.unpack(ticket.ticket)
+            visit.operation = name
             question = self._question(visit, name, asked)
             if question is not None:
                 return flight.RecordBatchStream(question.answer())
@@ -196,6 +201,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         """Changes, parameters of prepared statements, and rows."""
         with self._call(context) as visit:
             name, asked = messages.unpack(_command(descriptor))
+            visit.operation = name
             act = self._puts.get(name)
             if act is None:
                 raise Unsupported(f"{name} is not possible in this call")
@@ -260,6 +266,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
                 raise Unsupported(
                     f"the action {action.type[:80]!r} is not known; there are {known}"
                 )
+            visit.operation = action.type
             given = act(self._clients, visit, context, action.body.to_pybytes())
             return [] if given is None else [given]
 

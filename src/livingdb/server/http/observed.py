@@ -64,7 +64,8 @@ class Observed:
     def _note(
         self, scope: Scope, answer: _Answer, seconds: float, failure: dict[str, object]
     ) -> None:
-        operation = getattr(scope.get("route"), "operation_id", None) or "none"
+        route = getattr(scope.get("route"), "operation_id", None)
+        operation = scope["state"].get("operation") or route or "none"
         caller = scope["state"].get("caller")
         self._metrics.requests.labels(operation, str(answer.status)).inc()
         self._metrics.seconds.labels(operation).observe(seconds)
