@@ -14,7 +14,7 @@ from tests.server.http.conftest import Served, serve
 
 import livingdb
 from livingdb.errors import InvalidData, LimitExceeded, NotFound
-from livingdb.server.http.jobs import Jobs
+from livingdb.server.http.jobs import Job, Jobs, JsonText
 from livingdb.server.settings import Limits
 
 TRAINING, GO_ON, FAILS = Event(), Event(), Event()
@@ -132,6 +132,28 @@ def test_nobody_waits_for_the_jobs_of_others() -> None:
     assert all(one.over.wait(30) for one in held)
     assert jobs.start("test", "ann", lambda _: 1).over.wait(30)
     jobs.close(30)
+
+
+def test_large_results_are_not_kept_for_ever() -> None:
+    jobs = Jobs(Limits())
+
+    def run(size_bytes: int, owner: str = "ann") -> Job:
+        text = b'"%s"' % (b"x" * size_bytes)
+        job = jobs.start("test", owner, lambda _: JsonText(text))
+        assert job.over.wait(30)
+        return job
+
+    other = run(4 << 20, "bob")
+    small = jobs.start("test", "ann", lambda _: {"n": 1})
+    assert small.over.wait(30)
+    made = [run(4 << 20) for _ in range(9)]
+    jobs.close(30)
+    assert [job.id for job in jobs.all("ann")] == [
+        *(job.id for job in reversed(made[2:])),
+        small.id,
+    ]
+    assert len(made[-1].result) == 4 << 20
+    assert jobs.find(other.id, "bob").result == other.result
 
 
 def test_a_query_of_a_job_ends_with_it(served: Served) -> None:

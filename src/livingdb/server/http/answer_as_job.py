@@ -23,7 +23,7 @@ from starlette.types import Message, Receive, Scope, Send
 from livingdb.errors import LimitExceeded, LivingDBError
 from livingdb.server.http.answers import json_answer
 from livingdb.server.http.failures import Refusal, describe_error
-from livingdb.server.http.jobs import JobFailed
+from livingdb.server.http.jobs import JobFailed, JsonText
 from livingdb.server.http.routes.jobs import start_job
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _prefers_job(scope: Scope) -> bool:
     return any(one.partition(";")[0].strip().lower() == _PREFERENCE for one in said.split(","))
 
 
-async def _ask(api: FastAPI, scope: Scope, body: bytes) -> Any:
+async def _ask(api: FastAPI, scope: Scope, body: bytes) -> JsonText:
     """What the application answers; `JobFailed` if that is an error."""
     given: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
     start: Message = {}
@@ -130,7 +130,7 @@ async def _ask(api: FastAPI, scope: Scope, body: bytes) -> Any:
             f"the answer of a job has at most {_MOST_BYTES:,} bytes: ask for fewer rows"
         )
     is_json = Headers(raw=start["headers"]).get("content-type") == "application/json"
-    answer: Any = json.loads(told) if is_json else told.decode()
     if start["status"] >= _FIRST_ERROR:
+        answer = json.loads(told)
         raise JobFailed(answer["code"], answer["message"], answer["details"])
-    return answer
+    return JsonText(bytes(told) if is_json else json.dumps(told.decode()).encode())
