@@ -56,6 +56,10 @@ class Sight:
         """The same, of a branch by its id and name."""
         return self.is_whole or self._sees_named(branch, name, frozenset())
 
+    def holds_grant(self, branch: BranchId, name: str) -> bool:
+        """Whether a derived object was granted to the user by somebody who still has it."""
+        return self._is_granted(branch, name, frozenset())
+
     def _sees_named(self, branch: BranchId, name: str, above: frozenset[BranchId]) -> bool:
         """Whether a branch is seen; `above` are those whose sources led here."""
         if self._is_granted(branch, name, above):

@@ -18,7 +18,7 @@ from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
 
-__all__ = ["AuditRow", "AuditTrail"]
+__all__ = ["AuditRow", "AuditTrail", "Place"]
 
 LAST_ENTRY = "audit"
 """The fact that says how many entries there are, and the chain of the last."""
@@ -46,14 +46,24 @@ class AuditRow(NamedTuple):
     details: Mapping[str, Any]
 
 
+class Place(NamedTuple):
+    """Which entry it is, among all that could have had its number."""
+
+    number: int
+    chain: bytes
+
+
 class AuditTrail:
     """Reads and writes it.  What writes takes the connection of a transaction."""
 
     def __init__(self, queries: Queries):
         self._queries = queries
 
-    def add(self, connection: Connection, entries: Sequence[Mapping[str, Any]]) -> None:
-        """Write entries down, one after the other; nobody else does so meanwhile."""
+    def add(self, connection: Connection, entries: Sequence[Mapping[str, Any]]) -> Place:
+        """Write entries down, one after the other; the place of the last.
+
+        Nobody else does so meanwhile.
+        """
         found = _LAST.fetch(connection, {})
         count, chain = _parse(_facts.read(found[0])[1] if found else None)
         rows = []
@@ -64,10 +74,25 @@ class AuditTrail:
             rows.append({**values, "chain": chain})
         _rows.insert(connection, rows)
         _facts.put(connection, [{"name": LAST_ENTRY, "value": f"{count} {chain.hex()}"}])
+        return Place(count, chain)
 
-    def newest(self, limit: int | None = None) -> list[AuditRow]:
-        """Entries, newest first."""
+    def has(self, place: Place, connection: Connection | None = None) -> bool:
+        """Whether an entry is there that was written at a place, or its transaction came to naught.
+
+        As the transaction sees it, if one is given.
+        """
+        statement = select(_audit.c.chain).where(_audit.c.number == place.number)
+        if connection is None:
+            found = self._queries.scalar(statement)
+        else:
+            found = connection.execute(statement).scalar()
+        return found is not None and bytes(found) == place.chain
+
+    def newest(self, limit: int | None = None, before: int | None = None) -> list[AuditRow]:
+        """Entries, newest first; those before one, if its number is given."""
         statement = _rows.every.order_by(_audit.c.number.desc()).limit(limit)
+        if before is not None:
+            statement = statement.where(_audit.c.number < before)
         return [_row(values) for values in _rows.read_all(self._queries.all(statement))]
 
     def problems(self) -> Iterator[str]:

@@ -21,6 +21,7 @@ from livingdb.access.user import User, read_user
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.merge_requests import MERGE_ONLY
+from livingdb.catalog.pending_note import note_under_way
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
@@ -57,7 +58,9 @@ class Rights:
         """
         who = acting(self._graph)
         if who is None:
-            return proposal
+            note = note_under_way(self._graph.catalog.queries)
+            actions = proposal.actions if note is None else [*proposal.actions, note.write]
+            return proposal if note is None else replace(proposal, actions=actions)
         known = self._at(_epoch(self._graph, proposal))
         return _Check(self._graph, who, known, proposal).checked()
 

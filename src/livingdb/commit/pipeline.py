@@ -41,6 +41,7 @@ from livingdb.commit.sync_order import rank_syncs
 from livingdb.commit.sync_owners import SyncOwners
 from livingdb.commit.translate_change import ChangeTranslator
 from livingdb.commit.writer_turns import WriterTurns
+from livingdb.engines.embedded.memory_parts import in_common_memory
 from livingdb.errors import DuplicateValue, LivingDBError, RuleViolation, TransactionConflict
 from livingdb.evolution.lift import Lifter
 from livingdb.graph.catalog_changes import CatalogChange, RespecifiedSync
@@ -322,7 +323,7 @@ class _Work:
         while self._due:
             sync, target = self._due.pop(self._first_due())
             if target not in self.moved:
-                with hiding_unseen(self.graph, sync):
+                with hiding_unseen(self.graph, sync), in_common_memory():
                     self._carry_along(sync, target)
 
     def _first_due(self) -> SyncId:

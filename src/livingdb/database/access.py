@@ -18,6 +18,7 @@ from livingdb.access.sight import Sight
 from livingdb.access.user import User, read_user
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.merge_requests import MERGE_ONLY
+from livingdb.catalog.pending_note import PendingNote, pending_note
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.errors import Forbidden, LivingDBError, NotFound
 from livingdb.graph.graph import Graph
@@ -103,10 +104,22 @@ class Access(ABC):
 
     @contextmanager
     def _noting(self, action: str, subject: object = "") -> Iterator[None]:
-        """Do inside what is no proposal; once it is done, it is written down that a user did it."""
-        yield
+        """Do inside what is no proposal: what it stores has a note of who did it.
+
+        What stores nothing is noted once it is done.
+        """
         graph = self._whole_graph
-        if acting(graph) is not None and not graph.is_read_only:
+        who = acting(graph)
+        if who is None or graph.is_read_only:
+            yield
+            return
+        name, catalog = who.user.name, graph.catalog
+        note = PendingNote(
+            catalog.audit, catalog.queries, lambda: entry(name, action, str(subject), DONE)
+        )
+        with pending_note(note):
+            yield
+        if not note.is_kept():
             self.people.record(action, str(subject))
 
     def _note_in(self, connection: Connection, action: str, subject: object = "") -> None:

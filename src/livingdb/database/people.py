@@ -13,9 +13,11 @@ from sqlalchemy import Connection
 from livingdb.access.acting import acting
 from livingdb.access.audit import DONE, REFUSED, entry
 from livingdb.access.roles import EVERYTHING, Role, check_pattern
+from livingdb.access.sight import Sight
 from livingdb.access.tokens import are_equal, make_token, token_id
 from livingdb.access.user import Grant, User, local_owner, read_user
 from livingdb.catalog.people import GrantRow, ObjectGrantRow, PersonRow, TokenRow
+from livingdb.database.snapshot import check_limit
 from livingdb.errors import Forbidden, InvalidData, InvalidName, NotFound
 from livingdb.graph.graph import Graph, now
 from livingdb.graph.snapshot_columns import TIME, to_datetime
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from livingdb.database.database import Database
 
-__all__ = ["Grant", "People", "Token", "User"]
+__all__ = ["Grant", "ObjectGrant", "People", "Token", "User"]
 
 _DAY = 86_400_000_000
 _LONGEST_NAME, _LONGEST_NOTE, _MOST_DAYS = 100, 200, 3650
@@ -47,6 +49,19 @@ class Token:
     def is_valid(self) -> bool:
         """Whether it counts now."""
         return self.revoked is None and self.until > to_datetime(now())
+
+
+@dataclass(frozen=True)
+class ObjectGrant:
+    """A derived object that a user may read without its sources, and by whom that was said.
+
+    It does not count (`is_valid`) while who said it lacks the right to what it is made of.
+    """
+
+    object: str
+    by: str
+    time: datetime
+    is_valid: bool
 
 
 class People:
@@ -188,6 +203,27 @@ class People:
             whole.catalog.raise_epoch(connection)
         return read_user(whole.catalog, person)
 
+    def objects(self, name: str) -> Sequence[ObjectGrant]:
+        """The derived objects that were granted to a user, by name.
+
+        The user is told of those that count.
+        """
+        self._may_look(str(name))
+        who = acting(self._graph)
+        is_told_all = who is None or who.user.may_everywhere(Role.OWNER)
+        person, whole = self._find(name), self._graph
+        sight = Sight(whole, read_user(whole.catalog, person))
+        rows = {row.branch: row for row in whole.catalog.people.object_grants(person.id)}
+        names = whole.branches.names_of(rows) if rows else {}
+        found = [
+            ObjectGrant(
+                name, rows[id].author, to_datetime(rows[id].time), sight.holds_grant(id, name)
+            )
+            for id, name in names.items()
+        ]
+        told = [one for one in found if one.is_valid or is_told_all]
+        return sorted(told, key=lambda one: one.object)
+
     def withdraw_object(self, name: str, derived: object) -> User:
         """Take a derived object from a user."""
         who = acting(self._graph)
@@ -285,14 +321,14 @@ class People:
         with self._graph.catalog.write() as connection:
             self._graph.catalog.audit.add(connection, [noted])
 
-    def audit(self, limit: int | None = None) -> pa.Table:
-        """What people did, newest first."""
+    def audit(self, limit: int | None = None, before: int | None = None) -> pa.Table:
+        """What people did, newest first; before the entry of a number, if one is given."""
         import json
 
         import pyarrow as pa
 
         self._database._require_everywhere(Role.OWNER, "read the audit trail")
-        rows = self._graph.catalog.audit.newest(limit)
+        rows = self._graph.catalog.audit.newest(check_limit(limit), check_limit(before, "before"))
         texts = ("person", "action", "subject", "outcome")
         return pa.table(
             {

@@ -154,4 +154,4 @@ def _hint(graph: Graph, ref: str) -> str:
     if near:
         return f"; did you mean {near[0]!r}?"
     shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
-    return f"; there are {shown}"
+    return f"; there are {shown}" if names else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time as clock
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Self
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from livingdb import Database
+    from livingdb.server.flight.observed_call import ObservedCall
     from livingdb.server.flight.server import FlightServer
     from livingdb.server.http.app import HttpApp
 
@@ -26,6 +28,7 @@ __all__ = ["Server"]
 _START_SECONDS = 30.0
 _BACKLOG = 2048
 _KEEP_ALIVE_SECONDS = 30
+_FLIGHT_THINGS = ("calls", "fetches", "statements", "transactions", "answers")
 
 
 class Server:
@@ -43,6 +46,10 @@ class Server:
         self._uvicorn: uvicorn.Server | None = None
         self._thread: Thread | None = None
         self._flight: FlightServer | None = None
+        for name in _FLIGHT_THINGS if self.settings.flight_port is not None else ():
+            said = f"Of Flight SQL: {name} that are open."
+            count = partial(self._count_flight, name)
+            self._app.context.metrics.watch(f"flight_open_{name}", said, count)
         self._runner = Runner(db) if self.settings.upkeep and db.read_only is None else None
 
     def _make_app(self) -> HttpApp:
@@ -205,8 +212,24 @@ class Server:
                 wait_seconds=settings.limits.wait_seconds,
                 idle_seconds=settings.limits.idle_seconds,
             ),
+            observe=self._note_flight_call,
         )
         self._flight.start()
+
+    def _note_flight_call(self, call: ObservedCall) -> None:
+        metrics = self._app.context.metrics
+        metrics.flight_calls.labels(call.operation, call.outcome).inc()
+        metrics.flight_seconds.labels(call.operation).observe(call.seconds)
+        tell(
+            "flight call",
+            operation=call.operation,
+            outcome=call.outcome,
+            seconds=round(call.seconds, 6),
+            user=call.user,
+        )
+
+    def _count_flight(self, name: str) -> int:
+        return 0 if self._flight is None else self._flight.open_things[name]
 
 
 def _left(end: float) -> float:

@@ -71,6 +71,27 @@ def test_objects(connection: Any) -> None:
     assert names == ["customers"]
 
 
+def test_the_columns_of_a_table_are_those_of_where_one_works(branched: Any) -> None:
+    other = branched.db.branch("main").clone("before-main")
+    other.sql("ALTER TABLE orders ADD COLUMN further INT")
+    other.create_table("orderX", {"id": "bigint", "x": "int"}, key="id")
+    other.create_table("order_", {"id": "bigint", "y": "int"}, key="id")
+    branched.db.tag("v2", "before-main")
+    try:
+        with branched.connect("olga", autocommit=True) as connection:
+            plain = ["id", "customer_id", "city", "price"]
+            assert connection.adbc_get_table_schema("orders").names == plain
+            assert connection.adbc_get_table_schema("order_").names == ["id", "y"]
+            for place in ("before-main", "v2"):
+                connection.adbc_current_catalog = place
+                assert connection.adbc_get_table_schema("orders").names == [*plain, "further"]
+            found = connection.adbc_get_table_schema("orders", catalog_filter="main")
+            assert found.names == plain
+    finally:
+        branched.db.drop_branch("before-main")
+        branched.db.drop_tag("v2")
+
+
 def test_schemas_and_kinds_of_tables(connection: Any) -> None:
     schema = connection.adbc_get_table_schema("orders", catalog_filter="main")
     assert schema.equals(

@@ -44,6 +44,12 @@ def test_who_does_not_come_in(
 def test_anybody_may_ask_whether_it_is_well(served: Served) -> None:
     nobody = served.client(None)
     assert nobody.get("/health").json() == nobody.get("/ready").json() == {"done": True}
+    for path in ("/health", "/ready", "/", "/openapi.json"):
+        whole, head = nobody.get(path), nobody.head(path)
+        assert (head.status_code, head.content) == (200, b""), path
+        assert head.headers["Content-Length"] == whole.headers["Content-Length"]
+        assert head.headers["Content-Type"] == whole.headers["Content-Type"]
+    assert nobody.head("/v1/about").status_code == 401
 
 
 def test_counts_are_told_to_owners_and_by_their_own_token(

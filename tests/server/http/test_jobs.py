@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Semaphore
@@ -13,7 +14,7 @@ from tests.server.http.conftest import Served, serve
 
 import livingdb
 from livingdb.errors import InvalidData, LimitExceeded, NotFound
-from livingdb.server.http.jobs import Jobs
+from livingdb.server.http.jobs import Job, Jobs, JsonText
 from livingdb.server.settings import Limits
 
 TRAINING, GO_ON, FAILS = Event(), Event(), Event()
@@ -133,6 +134,28 @@ def test_nobody_waits_for_the_jobs_of_others() -> None:
     jobs.close(30)
 
 
+def test_large_results_are_not_kept_for_ever() -> None:
+    jobs = Jobs(Limits())
+
+    def run(size_bytes: int, owner: str = "ann") -> Job:
+        text = b'"%s"' % (b"x" * size_bytes)
+        job = jobs.start("test", owner, lambda _: JsonText(text))
+        assert job.over.wait(30)
+        return job
+
+    other = run(4 << 20, "bob")
+    small = jobs.start("test", "ann", lambda _: {"n": 1})
+    assert small.over.wait(30)
+    made = [run(4 << 20) for _ in range(9)]
+    jobs.close(30)
+    assert [job.id for job in jobs.all("ann")] == [
+        *(job.id for job in reversed(made[2:])),
+        small.id,
+    ]
+    assert len(made[-1].result) == 4 << 20
+    assert jobs.find(other.id, "bob").result == other.result
+
+
 def test_a_query_of_a_job_ends_with_it(served: Served) -> None:
     jobs = Jobs(Limits())
     begun = Event()
@@ -187,3 +210,54 @@ def test_what_a_cancelled_job_still_makes_is_not_stored(tmp_path: Path) -> None:
             GO_ON.set()
             FAILS.clear()
             served.close()
+
+
+def test_any_answer_may_come_later_as_a_job(olga: httpx.Client, served: Served) -> None:
+    later = {"Prefer": "wait=1, respond-async"}
+
+    def ask(path: str, client: httpx.Client = olga, **given: Any) -> dict[str, Any]:
+        answer = client.request(given.pop("method", "POST"), path, headers=later, **given)
+        assert answer.headers["Preference-Applied"] == "respond-async"
+        assert answer.headers["Location"] == f"/v1/jobs/{answer.json()['id']}"
+        return served.wait(client, answer)
+
+    asked = {"table": "orders", "branch": "dev/one"}
+    job = ask("/v1/rows/insert", params=asked, json={"rows": [{"id": 2000, "city": "Bonn"}]})
+    assert (job["kind"], job["state"]) == ("write_rows", "done")
+    assert job["result"]["id"] == served.db.branch("dev/one").head.id
+    job = ask("/v1/merge", json={"source": "dev/one", "into": "main"})
+    assert served.db.branch("main").table("orders").get(2000) is not None
+    assert job["result"]["author"] == "olga"
+    job = ask("/v1/sql", json={"sql": "SELECT city FROM orders WHERE id = 2000"})
+    assert job["result"]["rows"] == [{"city": "Bonn"}]
+    job = ask("/v1/graph", method="GET", params={"format": "svg"})
+    assert job["result"].startswith("<svg")
+    # What goes wrong is told as it would have been, and rights are those of who asks.
+    job = ask("/v1/sql", json={"sql": "SELECT nothing FROM orders"})
+    assert (job["state"], job["error"]["code"]) == ("failed", "not_found")
+    job = ask("/v1/merge", served.client("rita"), json={"source": "main~1", "into": "main"})
+    assert (job["state"], job["error"]["code"]) == ("failed", "forbidden")
+    assert olga.post("/v1/sql", headers=later, json={"sql": 1}).status_code == 202
+    # What is about the connection, and what is a job already, is answered as ever.
+    assert olga.post("/v1/sql/sessions", headers=later, json={}).status_code == 201
+    assert olga.get("/v1/jobs", headers=later).status_code == 200
+    assert "Preference-Applied" not in olga.post("/v1/compact", headers=later).headers
+    assert olga.get("/v1/nothing", headers=later).status_code == 404
+
+
+def test_what_is_answered_later_has_time_and_an_end(serve_shop: Callable[..., Served]) -> None:
+    served = serve_shop(limits={"seconds": 0.5})
+    olga = served.client()
+    long = "SELECT count(*) FROM range(100000) a, range(100000) b WHERE a.id * b.id % 7 = 3"
+    told = olga.post("/v1/sql", json={"sql": long}).json()
+    assert told["code"] == "limit_exceeded"
+    assert "Prefer: respond-async" in told["message"]
+    answer = olga.post("/v1/sql", json={"sql": long}, headers={"Prefer": "respond-async"})
+    time.sleep(1)
+    place = answer.headers["Location"]
+    assert olga.get(place).json()["state"] == "running"
+    olga.post(f"{place}/cancel")
+    assert served.wait(olga, answer)["state"] == "cancelled"
+    many = {"sql": "SELECT id, repeat('x', 1000) AS x FROM range(9000)"}
+    answer = olga.post("/v1/sql", json=many, headers={"Prefer": "respond-async"})
+    assert served.wait(olga, answer)["error"]["code"] == "limit_exceeded"

@@ -127,6 +127,7 @@ TABLE: dict[str, Asked] = {
     "grant_role": (OWNER, {}, {"name": "spare", "role": "reader", "branches": "N"}),
     "withdraw_role": (OWNER, {"name": "spare"}, None),
     "grant_object": (MAINTAINER, {}, {"name": "spare", "object": "totals"}),
+    "list_objects": (OWNER, {"name": "spare"}, None),
     "withdraw_object": (MAINTAINER, {"name": "spare", "object": "totals"}, None),
     "issue_token": (OWNER, {}, {"name": "spare"}),
     "list_tokens": (OWNER, {"name": "spare"}, None),

@@ -94,6 +94,8 @@ def try_operations(tried: Served, examples: int) -> set[str]:
         )
         @given(cases, st.data())
         def answers(case: Any, data: Any) -> None:
+            if data.draw(st.integers(0, 9)):  # what a job answers is not seen here
+                case.headers.pop("Prefer", None)
             case.query = with_known(data.draw, case.query)
             case.body = with_known(data.draw, case.body)
             if "number" in (case.path_parameters or {}):

@@ -21,6 +21,8 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
+from adbc_driver_flightsql import DatabaseOptions
+from adbc_driver_flightsql import dbapi as adbc
 from tests.server.http.conftest import ARROW, Served
 
 import livingdb
@@ -67,6 +69,12 @@ def process(folder: Path, *options: str) -> Iterator[Process]:
         running.process.wait()
 
 
+def flight_connection(running: Process, token: str | None = None) -> Any:
+    known = f"Bearer {token or running.told['token']}"
+    given = {DatabaseOptions.AUTHORIZATION_HEADER.value: known}
+    return adbc.connect(running.told["flight_address"], db_kwargs=given, autocommit=True)
+
+
 def insert(client: httpx.Client, key: int, city: str = "x") -> httpx.Response:
     body = {"rows": [{"id": key, "city": city}]}
     return client.post("/v1/rows/insert", params={"table": "orders"}, json=body)
@@ -82,8 +90,19 @@ def test_it_stops_when_it_is_told_and_logs_no_secrets(tmp_path: Path) -> None:
         wrong = f"SELECT {CANARY} FROM {CANARY}"
         assert client.post("/v1/sql", json={"sql": wrong}).status_code == 404
         assert client.get("/health", headers={"X-Secret": CANARY}).status_code == 200
+        with flight_connection(running) as connection, connection.cursor() as cursor:
+            cursor.execute(f"SELECT city FROM orders WHERE city = '{CANARY}'")
+            assert cursor.fetchall() == [(CANARY,)]
+            with pytest.raises(adbc.Error):
+                cursor.execute(wrong)
+        with (
+            pytest.raises(adbc.Error),
+            flight_connection(running, f"ldb_run_{CANARY}") as connection,
+        ):
+            connection.cursor().execute("SELECT 1")
+        counts = client.get("/metrics").text
         for _ in range(500):
-            if running.log.read_text().count('"request"') >= 5:
+            if running.log.read_text().count('"request"') >= 6:
                 break
             time.sleep(0.01)
         running.process.send_signal(signal.SIGTERM)
@@ -91,7 +110,16 @@ def test_it_stops_when_it_is_told_and_logs_no_secrets(tmp_path: Path) -> None:
     text = running.log.read_text()
     lines = [json.loads(line) for line in text.splitlines()]
     asked = [line for line in lines if line["event"] == "request"]
-    assert {"write_rows", "read_rows", "run_sql", "health"} == {one["operation"] for one in asked}
+    assert {one["operation"] for one in asked} == {
+        *("write_rows", "read_rows", "run_sql", "health", "metrics")
+    }
+    calls = [line for line in lines if line["event"] == "flight call"]
+    told = {(one["operation"], one["outcome"], one["user"]) for one in calls}
+    assert ("TicketStatementQuery", "ok", "root") in told
+    assert "not_found" in {outcome for _, outcome, _ in told}
+    assert "unauthenticated" in {outcome for _, outcome, user in told if user is None}
+    assert 'flight_calls_total{operation="TicketStatementQuery",outcome="ok"} 1.0' in counts
+    assert "livingdb_flight_open_answers 0.0" in counts
     assert [one["status"] for one in asked][:2] == [200, 409]
     assert CANARY not in text
     assert running.told["token"] not in text

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pyarrow as pa
 import pytest
 from tests.server.http.conftest import ARROW, Served
 
+from livingdb.engines.embedded import session
 from livingdb.errors import NotFound
 from livingdb.server.http import sql_sessions
 from livingdb.server.http.sql_sessions import SqlSessions
@@ -187,3 +189,21 @@ def test_a_decimal_has_all_its_digits_and_no_exponent(olga: httpx.Client) -> Non
         "-0.0000000001",
         "12345678901.0000000000",
     ]
+
+
+def test_queries_of_users_take_a_part_of_the_memory(
+    serve_shop: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[str] = []
+    start = session._start
+
+    def recorded(isolates_failures: bool, memory_limit: str) -> Any:
+        limits.append(memory_limit)
+        return start(isolates_failures, memory_limit)
+
+    served = serve_shop()
+    monkeypatch.setattr(session, "_memory_limit", "161 MB")
+    monkeypatch.setattr(session, "_start", recorded)
+    asked = {"sql": "SELECT count(*) AS n FROM orders"}
+    assert served.client("rita").post("/v1/sql", json=asked).json()["rows"] == [{"n": 100}]
+    assert limits == ["40250000B"]

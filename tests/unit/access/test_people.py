@@ -361,13 +361,20 @@ def test_what_cannot_be_written_down_is_not_done(
     db.branch("main").derive("totals", "SELECT count(*) AS n FROM users", when="immediate")
     db.label("users.id", "key")
     db.watch("old", livingdb.alert.on_merge("main"))
+    db.branch("main").derive("late", "SELECT count(*) AS n FROM users", when="deferred")
+    db.branch("main").derive("held", "SELECT count(*) AS n FROM users", when="deferred")
+    db.sync("held").detach()
+    db.branch("main").insert("users", [{"id": 70, "name": "Eve"}])
 
     def fail(*given: object) -> None:
         raise livingdb.errors.StorageFailure("the disk is full")
 
     def state() -> object:
         names = [branch.name for branch in db.branches()]
-        return names, db.labels(), [watch.name for watch in db.watches()], dict(db.tags())
+        heads = [branch.head.id for branch in db.branches()]
+        syncs = [(sync.name, sync.state, sync.when, len(sync.trail)) for sync in db.syncs()]
+        known = db.labels(), [watch.name for watch in db.watches()], dict(db.tags())
+        return names, heads, syncs, known
 
     before = state()
     monkeypatch.setattr(type(db._graph.catalog.audit), "add", fail)
@@ -381,10 +388,29 @@ def test_what_cannot_be_written_down_is_not_done(
             lambda: db.watch("new", livingdb.alert.on_merge("main")),
             lambda: db.unwatch("old"),
             lambda: db.tag("v1", "main"),
+            lambda: db.sync("late").detach(),
+            lambda: db.sync("late").alter(when="on demand"),
+            lambda: db.sync("held").reattach(),
+            lambda: db.refresh("late"),
+            lambda: db.refresh("late", full=True),
         ):
             with pytest.raises(livingdb.errors.StorageFailure):
                 act()
     assert state() == before
+    monkeypatch.undo()
+    noted = db.people.audit().num_rows
+    with db.acting_as("olga"):
+        db.refresh("late")
+        db.sync("held").reattach()
+        db.sync("late").alter(when="on demand")
+        db.sync("late").detach()
+        db.refresh("held")
+    new = db.people.audit(db.people.audit().num_rows - noted).to_pylist()
+    assert [(row["action"], row["subject"]) for row in reversed(new)] == [
+        *(("refresh", "late"), ("reattach sync", "main/held"), ("alter sync", "main/late")),
+        *(("detach sync", "main/late"), ("refresh", "held")),
+    ]
+    assert db.check().problems == []
 
 
 def test_the_audit_is_chained(db: livingdb.Database) -> None:
@@ -402,6 +428,10 @@ def test_the_audit_is_chained(db: livingdb.Database) -> None:
         ("holder", "add user", "done"),
     ]
     assert len(db.people.audit(limit=2)) == 2
+    assert db.people.audit(limit=2, before=3).column("number").to_pylist() == [2, 1]
+    assert len(db.people.audit(before=1)) == 0
+    with pytest.raises(livingdb.InvalidData, match="before -1"):
+        db.people.audit(before=-1)
     assert db.check().problems == []
     last = db._graph.catalog.meta("audit")
     with db._graph.catalog.write() as connection:

@@ -143,6 +143,11 @@ def test_an_object_that_was_granted(db: livingdb.Database, materialize: str) -> 
         towns = db.branch("views/towns")
         assert len(towns.sql("SELECT * FROM `views/towns`").to_arrow()) == 2
         assert len(towns.table("views/towns")) == 2
+        assert [(one.object, one.by, one.is_valid) for one in db.people.objects("ann")] == [
+            ("views/towns", "mia", True)
+        ]
+        with pytest.raises(Forbidden):
+            db.people.objects("mia")
         assert "main" not in str(db.provenance("views/towns").to_dict())
         assert "main" not in str(towns.head.edge)
         with pytest.raises(NotFound):
@@ -151,8 +156,11 @@ def test_an_object_that_was_granted(db: livingdb.Database, materialize: str) -> 
             db.lineage("views/towns", "Oslo")
     # It counts as long as who granted it has it.
     db.people.withdraw("mia", role="reader")
-    with db.acting_as("ann"), pytest.raises(NotFound):
-        db.branch("views/towns")
+    with db.acting_as("ann"):
+        assert db.people.objects("ann") == []
+        with pytest.raises(NotFound):
+            db.branch("views/towns")
+    assert [(one.by, one.is_valid) for one in db.people.objects("ann")] == [("mia", False)]
     db.people.grant_object("ann", "views/towns")
     with db.acting_as("ann"):
         db.branch("views/towns")

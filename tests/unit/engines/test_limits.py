@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from threading import Timer
 from types import ModuleType
@@ -12,6 +13,7 @@ import pytest
 
 import livingdb
 from livingdb.engines.embedded import duckdb_dialect, session
+from livingdb.engines.embedded.memory_parts import MemoryParts, current_part, in_common_memory
 from livingdb.interruption import check_interruption, interruptible
 from livingdb.spark.options import check_partitions
 from livingdb.sql import spark_grammar
@@ -63,6 +65,43 @@ def test_memory_of_queries(db: livingdb.Database, monkeypatch: pytest.MonkeyPatc
         with pytest.raises(livingdb.Unsupported, match="memory_limit"):
             main.sql(LISTS)
         assert main.sql("SELECT count(*) AS n FROM t").to_arrow().column("n")[0].as_py() == 120
+
+
+def test_users_have_parts_of_the_memory(
+    db: livingdb.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_memory_limit", "160 MB")
+    parts = MemoryParts()
+
+    def settings(owner: str | None = None) -> tuple[str, str]:
+        with nullcontext() if owner is None else parts.of(owner), session.Session() as one:
+            return tuple(  # type: ignore[return-value]
+                one._connection.execute(f"SELECT current_setting('{name}')").fetchall()[0][0]
+                for name in ("memory_limit", "temp_directory")
+            )
+
+    whole = settings()
+    with ExitStack() as stack:
+        for owner in ("ann", "bob", "cy", "dan"):
+            stack.enter_context(parts.of(owner))
+        shares = [settings(owner) for owner in ("ann", "bob", "cy", "dan")]
+        # What spills to disk does so in places of its own.
+        assert len({whole, *shares}) == 5
+        assert len({place for _, place in (whole, *shares)}) == 5
+        assert {limit for limit, _ in shares} == {"38.1 MiB"}
+        assert settings("bob") == shares[1]
+        assert settings("eve") in shares
+    assert settings("eve") == shares[0]
+    assert current_part() is None
+    large = "SELECT id, repeat('x', 1000) AS x FROM range(100000)"
+    with parts.of("ann"), pytest.raises(livingdb.LimitExceeded, match="40,000,000 bytes"):
+        db.branch("main").sql(large)
+    assert len(db.branch("main").sql(large)) == 100_000
+    with parts.of("ann"), in_common_memory():
+        assert len(db.branch("main").sql(large)) == 100_000
+    assert [session._size_bytes(text) for text in ("12B", "1.5 GB", "2 KiB", "0 bytes")] == [
+        *(12, 1_500_000_000, 2048, 0)
+    ]
 
 
 def test_time_of_queries(db: livingdb.Database) -> None:

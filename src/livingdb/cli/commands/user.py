@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,6 +32,7 @@ user = typer.Typer(
 )
 _COLUMNS = ("name", "grants")
 _TOKEN_COLUMNS = ("token", "note", "made", "until", "state", "used")
+_OBJECT_COLUMNS = ("object", "by", "time", "is_valid")
 _AUDIT_COLUMNS = ("number", "time", "person", "action", "subject", "outcome", "details")
 
 Name = Annotated[str, typer.Argument(help="The user.")]
@@ -126,6 +128,20 @@ def allow(context: typer.Context, name: Name, derived: Object) -> None:
         found = db.people.grant_object(name, derived)
         told = {**_row(found), "object": derived}
         settings.output().write_record(told, f"{name} may read {derived}")
+
+
+@user.command()
+def objects(context: typer.Context, name: Name) -> None:
+    """The derived objects that a user may read without what they are made of.
+
+    \b
+    Example:
+      livingdb user objects ann
+    """
+    settings = Settings.of(context)
+    with settings.open() as db:
+        rows = [asdict(one) for one in db.people.objects(name)]
+        settings.output().write_list(_OBJECT_COLUMNS, rows, (), f"no object was granted to {name}")
 
 
 @user.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from sqlglot import exp
 
 from livingdb.engines.embedded.duckdb_dialect import NotEmbedded, to_duckdb_sql
 from livingdb.engines.embedded.macros import MACROS
+from livingdb.engines.embedded.memory_parts import PARTS, current_part
 from livingdb.engines.embedded.recursion import answer_recursion
 from livingdb.engines.embedded.results import as_stored_types, null_types_as_text
 from livingdb.engines.portable.portability import PortableQuery, as_spark_types
@@ -52,8 +54,8 @@ class _WrongArguments(NotEmbedded, InvalidData):
 
 _lock = threading.Lock()
 
-_instances: dict[tuple[int, bool, str], duckdb.DuckDBPyConnection] = {}
-"""By process, by whether failures are isolated, and by the memory that queries may take.
+_instances: dict[tuple[int, bool, str, int | None], duckdb.DuckDBPyConnection] = {}
+"""By process, by whether failures are isolated, by the memory that queries may take, and by part.
 
 A parent's is kept and never closed: its threads did not survive the fork.
 """
@@ -62,7 +64,8 @@ A parent's is kept and never closed: its threads did not survive the fork.
 _memory_limit = ""
 """What queries of this process may take together, as DuckDB writes it; "" for its own limit."""
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?)?B", re.IGNORECASE)
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?)?B(?:ytes?)?", re.IGNORECASE)
+_EXPONENTS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def limit_memory(limit: int | str) -> None:
@@ -75,19 +78,47 @@ def limit_memory(limit: int | str) -> None:
     _memory_limit = str(text)
 
 
-def _database(isolates_failures: bool) -> duckdb.DuckDBPyConnection:
-    """The instance of this process; a forked child makes its own."""
+def _database(isolates_failures: bool) -> tuple[duckdb.DuckDBPyConnection, int | None]:
+    """The instance of this process, or of a part of its memory, and the bytes of that part.
+
+    A forked child makes its own.
+    """
+    part = current_part()
     with _lock:
-        place = os.getpid(), isolates_failures, _memory_limit
-        if place not in _instances:
-            _instances[place] = _start(isolates_failures, _memory_limit)
-        return _instances[place]
+        if part is None:
+            return _instance(isolates_failures, _memory_limit, None), None
+        whole = _memory_limit or _own_limit(_instance(isolates_failures, "", None))
+        most_bytes = _size_bytes(whole) // PARTS
+        return _instance(isolates_failures, f"{most_bytes}B", part), most_bytes
+
+
+def _own_limit(instance: duckdb.DuckDBPyConnection) -> str:
+    found = instance.execute("SELECT current_setting('memory_limit')").fetchone()
+    assert found is not None
+    return str(found[0])
+
+
+def _size_bytes(text: str) -> int:
+    found = _SIZE.fullmatch(text)
+    assert found is not None
+    unit = (found[2] or "").lower()
+    return int(float(found[1]) * (1024 if "i" in unit else 1000) ** _EXPONENTS[unit[:1]])
+
+
+def _instance(
+    isolates_failures: bool, memory_limit: str, part: int | None
+) -> duckdb.DuckDBPyConnection:
+    place = os.getpid(), isolates_failures, memory_limit, part
+    if place not in _instances:
+        _instances[place] = _start(isolates_failures, memory_limit)
+    return _instances[place]
 
 
 def _start(isolates_failures: bool, memory_limit: str) -> duckdb.DuckDBPyConnection:
     import duckdb
 
-    spill = os.path.join(tempfile.gettempdir(), f"livingdb-{os.getpid()}")
+    # No two instances spill to one folder: they would write each other's files.
+    spill = os.path.join(tempfile.gettempdir(), f"livingdb-{os.getpid()}-{secrets.token_hex(4)}")
     database = duckdb.connect(
         ":memory:",
         config={
@@ -115,7 +146,8 @@ class Session:
     """
 
     def __init__(self, isolates_failures: bool = False) -> None:
-        self._connection = _database(isolates_failures).cursor()
+        database, self._most_bytes = _database(isolates_failures)
+        self._connection = database.cursor()
         self._scanned: list[RowSetDataset] = []
         self._count = 0
         self._watched = ExitStack()
@@ -206,10 +238,28 @@ class Session:
         relation = self._relation(text, parameters)
         kinds = [str(kind) for kind in relation.types]
         try:
-            table = relation.to_arrow_table()
+            table = self._gather(relation)
+        except LimitExceeded:
+            raise
         except Exception as error:
             raise self._cause(error) from None
         return as_stored_types(table, kinds)
+
+    def _gather(self, relation: Any) -> pa.Table:
+        """All rows; `LimitExceeded` if those of a user take more than the user's memory."""
+        if self._most_bytes is None:
+            return relation.to_arrow_table()
+        reader = relation.to_arrow_reader(BATCH_ROWS)
+        batches, size_bytes = [], 0
+        for batch in reader:
+            batches.append(batch)
+            size_bytes += batch.nbytes
+            if size_bytes > self._most_bytes:
+                raise LimitExceeded(
+                    f"the answer takes more than {self._most_bytes:,} bytes, which is what the "
+                    "queries of one user may take: ask for fewer rows or columns"
+                )
+        return pa.Table.from_batches(batches, reader.schema)
 
     def _relation(self, text: str, parameters: Mapping[str, object]) -> Any:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from http.cookies import CookieError, SimpleCookie
@@ -14,6 +15,7 @@ from pyarrow import flight
 from livingdb.errors import LivingDBError
 from livingdb.server.flight.calls import Call
 from livingdb.server.flight.failures import flight_error, unauthenticated
+from livingdb.server.flight.observed_call import ObservedCall, Observer, outcome_of
 
 if TYPE_CHECKING:
     from livingdb.access.user import User
@@ -95,11 +97,24 @@ class Visit(flight.ServerMiddleware):  # type: ignore[misc]
 
     call: Call
     """How it is at work, once it is its turn."""
+    operation: str
+    """What it brings: a command, an action, or else its method."""
     rights: object = None
     """Who makes it with all that was granted to them by now; another, if that has changed."""
 
-    def __init__(self, caller: Caller, bearer: str | None, cookie: str | None, branch: str | None):
+    def __init__(
+        self,
+        caller: Caller,
+        bearer: str | None,
+        cookie: str | None,
+        branch: str | None,
+        method: str,
+        observe: Observer,
+    ):
         super().__init__()
+        self.operation = method
+        self._observe = observe
+        self._began = clock.perf_counter()
         self.caller = caller
         self.cookie = cookie
         self.branch = branch
@@ -123,20 +138,36 @@ class Visit(flight.ServerMiddleware):  # type: ignore[misc]
         return headers
 
     def call_completed(self, exception: BaseException | None) -> None:
-        """Do what was left for the end."""
+        """Do what was left for the end, and tell of the call."""
         while self._at_end:
             self._at_end.pop()()
+        seconds = clock.perf_counter() - self._began
+        self._observe(
+            ObservedCall(self.operation, outcome_of(exception), seconds, self.caller.name)
+        )
 
 
 class Entrance(flight.ServerMiddlewareFactory):  # type: ignore[misc]
     """Looks at the headers of every call before anything is done."""
 
-    def __init__(self, keeper: Keeper):
+    def __init__(self, keeper: Keeper, observe: Observer):
         super().__init__()
         self._keeper = keeper
+        self._observe = observe
 
     def start_call(self, info: Any, headers: Mapping[str, Sequence[Any]]) -> Visit:
         """Who calls; the call is refused if that is nobody."""
+        method = str(info.method.name).lower()
+        try:
+            caller, secret = self._caller(headers)
+        except Exception as error:
+            self._observe(ObservedCall(method, outcome_of(error), 0.0, None))
+            raise
+        bearer = secret if info.method == flight.FlightMethod.HANDSHAKE else None
+        branch = _first(headers, BRANCH_HEADER)
+        return Visit(caller, bearer, _cookie(headers), branch or None, method, self._observe)
+
+    def _caller(self, headers: Mapping[str, Sequence[Any]]) -> tuple[Caller, str]:
         name, secret = _credentials(_first(headers, "authorization"))
         try:
             caller = self._keeper.authenticate(secret)
@@ -146,9 +177,7 @@ class Entrance(flight.ServerMiddlewareFactory):  # type: ignore[misc]
             raise flight_error(error) from None
         if name is not None and name != caller.name:
             raise unauthenticated("the token is not one of this user")
-        bearer = secret if info.method == flight.FlightMethod.HANDSHAKE else None
-        branch = _first(headers, BRANCH_HEADER)
-        return Visit(caller, bearer, _cookie(headers), branch or None)
+        return caller, secret
 
 
 def _credentials(header: str) -> tuple[str | None, str]:

@@ -67,8 +67,13 @@ class MetadataCommand:
     answer: Callable[[], pa.Table]
 
 
-def metadata_command(database: Database, name: str, asked: Any) -> MetadataCommand | None:
-    """The question that a command is; None if it is another one."""
+def metadata_command(
+    database: Database, name: str, asked: Any, home: Callable[[], str | None]
+) -> MetadataCommand | None:
+    """The question that a command is; None if it is another one.
+
+    `home` is the catalog in which who asks works.
+    """
     if name == "CommandGetSqlInfo":
         return MetadataCommand(sql_info_schema(), lambda: sql_info(database, list(asked.info)))
     if name == "CommandGetXdbcTypeInfo":
@@ -82,7 +87,10 @@ def metadata_command(database: Database, name: str, asked: Any) -> MetadataComma
         schema = _TABLES_DESCRIBED
 
     def answer() -> pa.Table:
-        rows = list(make(database, asked))
+        if schema is _TABLES_DESCRIBED and _given(asked, "catalog") is None:
+            rows = _nearest_first(database, asked, home())
+        else:
+            rows = list(make(database, asked))
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
         arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
         return pa.Table.from_arrays(arrays, schema=schema)
@@ -158,6 +166,22 @@ def _list_tables(database: Database, asked: Any) -> Iterator[Row]:
                     (_table_schema(snapshot, catalog, name),) if asked.include_schema else ()
                 )
                 yield *row, *described
+
+
+def _nearest_first(database: Database, asked: Any, home: str | None) -> list[Row]:
+    """Tables of all catalogs, first the one that is meant where no catalog is said.
+
+    Clients that ask for the columns of one table take the first answer: it is of the table that is
+    called so, and in the catalog that they work in, also where that is no branch.
+    """
+    rows = list(_list_tables(database, asked))
+    if home is not None and not any(row[0] == home for row in rows):
+        here = type(asked)()
+        here.CopyFrom(asked)
+        here.catalog = home
+        rows = [*_list_tables(database, here), *rows]
+    name = _given(asked, "table_name_filter_pattern")
+    return sorted(rows, key=lambda row: (row[2] != name, row[0] != home))
 
 
 def _list_table_types(database: Database, asked: Any) -> Iterator[Row]:

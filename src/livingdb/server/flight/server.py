@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from livingdb.errors import RuleViolation, Unsupported
 from livingdb.server.flight.limits import FlightLimits
+from livingdb.server.flight.observed_call import Observer, tell_nobody
 
 if TYPE_CHECKING:
     from livingdb.database.database import Database
@@ -25,6 +26,7 @@ class FlightServer:
     certificates  pairs of a certificate and its key, both as PEM
     keeper        knows who comes in by their tokens; without, the people of the database do
     limits        what one user may take
+    observe       is told of each call when it has ended
     clock         says, in seconds, how long things rest
     """
 
@@ -37,6 +39,7 @@ class FlightServer:
         certificates: Sequence[tuple[bytes, bytes]] | None = None,
         limits: FlightLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
+        observe: Observer = tell_nobody,
     ):
         self._database = database
         self._location = location
@@ -44,6 +47,7 @@ class FlightServer:
         self._certificates = None if certificates is None else list(certificates)
         self._limits = limits or FlightLimits()
         self._clock = clock
+        self._observe = observe
         self._service: FlightService | None = None
 
     def start(self) -> Self:
@@ -60,7 +64,13 @@ class FlightServer:
             raise RuleViolation("the server runs already")
         keeper = self._keeper or PeopleKeeper(self._database)
         self._service = FlightService(
-            self._database, keeper, self._location, self._limits, self._certificates, self._clock
+            self._database,
+            keeper,
+            self._location,
+            self._limits,
+            self._certificates,
+            self._clock,
+            self._observe,
         )
         return self
 

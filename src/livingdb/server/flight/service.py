@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import flight
 
-from livingdb.errors import LimitExceeded, NotFound, Unsupported
+from livingdb.errors import LimitExceeded, LivingDBError, NotFound, Unsupported
 from livingdb.server.flight import messages
 from livingdb.server.flight.actions import ACTIONS
 from livingdb.server.flight.calls import Call, Watch
@@ -22,7 +22,8 @@ from livingdb.server.flight.failures import told_as_flight_errors
 from livingdb.server.flight.fetch import fetch
 from livingdb.server.flight.ingest import ingest, read_ingestion
 from livingdb.server.flight.limits import FlightLimits
-from livingdb.server.flight.metadata import metadata_command
+from livingdb.server.flight.metadata import MetadataCommand, metadata_command
+from livingdb.server.flight.observed_call import Observer
 from livingdb.server.flight.statements import Answer, change_rows, describe_answer, run_statement
 from livingdb.server.flight.turns import Turns
 from livingdb.server.flight.workspace import writable
@@ -48,6 +49,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         limits: FlightLimits,
         certificates: list[tuple[bytes, bytes]] | None,
         clock: Callable[[], float],
+        observe: Observer,
     ):
         self._database = database
         self._keeper = keeper
@@ -58,7 +60,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         super().__init__(
             location,
             auth_handler=OpenDoor(),
-            middleware={_ENTRANCE: Entrance(keeper)},
+            middleware={_ENTRANCE: Entrance(keeper, observe)},
             tls_certificates=certificates,
         )
 
@@ -115,7 +117,8 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         with self._call(context) as visit:
             command = _command(descriptor)
             name, asked = messages.unpack(command)
-            question = metadata_command(self._database, name, asked)
+            visit.operation = name
+            question = self._question(visit, name, asked)
             if question is not None:
                 return _info(question.schema, descriptor, flight.Ticket(command), -1)
             answer = self._answer(visit, context, name, asked)
@@ -125,11 +128,21 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
             ticket = messages.pack("TicketStatementQuery", statement_handle=handle)
             return _info(answer.schema, descriptor, flight.Ticket(ticket), -1)
 
+    def _question(self, visit: Visit, name: str, asked: Any) -> MetadataCommand | None:
+        def home() -> str | None:
+            ref = self._clients.sessions.place(visit).ref
+            with suppress(LivingDBError):  # who asks need not see the default branch
+                ref = ref or self._database.default_branch.name
+            return ref
+
+        return metadata_command(self._database, name, asked, home)
+
     def get_schema(self, context: Any, descriptor: Any) -> Any:
         """The columns of an answer, without computing it."""
         with self._call(context) as visit:
             name, asked = messages.unpack(_command(descriptor))
-            question = metadata_command(self._database, name, asked)
+            visit.operation = name
+            question = self._question(visit, name, asked)
             if question is not None:
                 return flight.SchemaResult(question.schema)
             statement = self._clients.statement(visit, context, name, asked)
@@ -141,7 +154,8 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         """The rows of an answer."""
         with self._call(context) as visit:
             name, asked = messages.unpack(ticket.ticket)
-            question = metadata_command(self._database, name, asked)
+            visit.operation = name
+            question = self._question(visit, name, asked)
             if question is not None:
                 return flight.RecordBatchStream(question.answer())
             if name != "TicketStatementQuery":
@@ -187,6 +201,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         """Changes, parameters of prepared statements, and rows."""
         with self._call(context) as visit:
             name, asked = messages.unpack(_command(descriptor))
+            visit.operation = name
             act = self._puts.get(name)
             if act is None:
                 raise Unsupported(f"{name} is not possible in this call")
@@ -251,6 +266,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
                 raise Unsupported(
                     f"the action {action.type[:80]!r} is not known; there are {known}"
                 )
+            visit.operation = action.type
             given = act(self._clients, visit, context, action.body.to_pybytes())
             return [] if given is None else [given]
 

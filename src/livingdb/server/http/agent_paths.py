@@ -32,6 +32,7 @@ class AgentPaths:
         if scope["type"] != "http" or f"/{first}" != AGENTS:
             await self._app(scope, receive, send)
             return
+        scope["state"]["operation"] = "agent"  # it is no route of the application
         try:
             if self._agents is None:
                 raise NotFound("the server has no library for agents: pip install 'livingdb[mcp]'")

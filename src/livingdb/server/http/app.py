@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 import livingdb
 from livingdb.errors import LivingDBError
 from livingdb.server.http.agent_paths import AgentPaths
+from livingdb.server.http.answer_as_job import (
+    JOB_RESPONSE,
+    PREFER_PARAMETER,
+    AnswerAsJob,
+    is_long,
+)
 from livingdb.server.http.browser_sessions import BrowserSessions
 from livingdb.server.http.context import Context, refuse_unknown_parameters
 from livingdb.server.http.door import OPEN_PATHS, Door
@@ -153,7 +161,7 @@ def create_app(
     metrics.watch("sql_sessions", "Sessions of SQL.", lambda: len(context.sessions))
     metrics.watch("event_streams", "Streams of events.", happenings.count)
     api = _api(context)
-    app = AgentPaths(api, db, settings)
+    app = AgentPaths(AnswerAsJob(api, context, _routes()), db, settings)
     door = Door(app, context.keeper, context.browsers, settings, metrics)
     return HttpApp(Observed(door, metrics, settings.has_tls), door, api, context)
 
@@ -189,22 +197,35 @@ def _api(context: Context) -> FastAPI:
 
     def described() -> dict[str, Any]:
         if api.openapi_schema is None:
-            api.openapi_schema = _with_security(plain())
+            api.openapi_schema = _completed(plain())
         return api.openapi_schema
 
     api.openapi = described  # type: ignore[method-assign]
     return api
 
 
-def _with_security(document: dict[str, Any]) -> dict[str, Any]:
-    """The document, with how to say who asks, and the bodies that routes read by themselves."""
+def _routes() -> Iterator[BaseRoute]:
+    for module in ROUTERS:
+        yield from module.router.routes
+
+
+def _completed(document: dict[str, Any]) -> dict[str, Any]:
+    """The document, with what is no matter of single routes.
+
+    That is how to say who asks, what may be answered by a job, and the bodies that routes read by
+    themselves.
+    """
     document.setdefault("components", {}).setdefault("securitySchemes", {})["token"] = {
         "type": "http",
         "scheme": "bearer",
     }
     document["components"].setdefault("schemas", {})["Rows"] = Rows.model_json_schema()
+    long = {one.operation_id for one in _routes() if isinstance(one, APIRoute) and is_long(one)}
     for path, operations in document["paths"].items():
-        if path not in OPEN_PATHS:
-            for operation in operations.values():
+        for operation in operations.values():
+            if path not in OPEN_PATHS:
                 operation["security"] = [{"token": []}]
+            if operation["operationId"] in long:
+                operation.setdefault("parameters", []).append(PREFER_PARAMETER)
+                operation["responses"]["202"] = JOB_RESPONSE
     return document

@@ -47,10 +47,11 @@ EVENTS = "/v1/events"
 METRICS = "/metrics"
 _READING = ("GET", "HEAD", "OPTIONS")
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-_ASKED_HEADERS = ("Authorization", "Content-Type", "If-Match", "Last-Event-ID")
+_ASKED_HEADERS = ("Authorization", "Content-Type", "If-Match", "Last-Event-ID", "Prefer")
 _TOLD_HEADERS = (
     *("ETag", "Retry-After", "X-Request-Id", "LivingDB-Snapshot", "LivingDB-Next"),
     *("LivingDB-More", "LivingDB-Changed", "LivingDB-Branch", "LivingDB-Transaction"),
+    *("Location", "Preference-Applied"),
 )
 """What pages of sites that are allowed may say, and see, beside what any page may."""
 _STRANGERS_BYTES = 64 << 10
@@ -221,7 +222,10 @@ class _WorkTime:
     """The time that an answer may take: what counts is work, not waiting for a slow client."""
 
     def __init__(self, seconds: float, interruption: Interruption, send: Send):
-        self._said = f"the query took longer than {seconds:g} seconds: ask for less, or run a job"
+        self._said = (
+            f"the query took longer than {seconds:g} seconds: ask for less, or say "
+            "Prefer: respond-async"
+        )
         self._left_seconds = seconds
         self._interruption = interruption
         self._send = send

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from livingdb.engines.embedded.memory_parts import MemoryParts
 from livingdb.errors import Forbidden
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ class Doorkeeper:
     def __init__(self, db: Database, run_token: str | None = None):
         self._db = db
         self._run_token = run_token
+        self._memory = MemoryParts()
 
     @property
     def has_users(self) -> bool:
@@ -62,6 +65,8 @@ class Doorkeeper:
         user = self._db.people.authenticate(secret)
         return Caller(user.name, user)
 
-    def acting_as(self, caller: Caller) -> AbstractContextManager[object]:
-        """What is done inside is checked for who asks, and done in their name."""
-        return self._db.acting_as(caller.user)
+    @contextmanager
+    def acting_as(self, caller: Caller) -> Iterator[User]:
+        """What is done inside is checked for who asks, done in their name and in their memory."""
+        with self._memory.of(caller.key), self._db.acting_as(caller.user) as user:
+            yield user

@@ -11,6 +11,7 @@ or not, as if a command had been interrupted.
 from __future__ import annotations
 
 import contextvars
+import json
 import secrets
 import time as clock
 from collections import deque
@@ -35,7 +36,9 @@ __all__ = [
     "RUNNING",
     "WAITING",
     "Job",
+    "JobFailed",
     "Jobs",
+    "JsonText",
     "Progress",
     "Work",
 ]
@@ -45,10 +48,27 @@ DONE, FAILED, CANCELLED = "done", "failed", "cancelled"
 _AT_A_TIME = 2
 """Jobs of one user; more of them wait."""
 _KEPT = 1000
+_KEPT_BYTES = 32 << 20
+"""Of large results of one user."""
 _CANCELLED = "the job was cancelled"
 
 Progress = Callable[..., None]
 Work = Callable[[Progress], Any]
+
+
+@dataclass(frozen=True)
+class JsonText:
+    """A result as it will be sent, which takes no more memory than that."""
+
+    text: bytes
+
+
+class JobFailed(Exception):
+    """What a job asked for was refused, in the words of an answer."""
+
+    def __init__(self, code: str, message: str, details: dict[str, Any]):
+        super().__init__(message)
+        self.told = {"code": code, "message": message, "details": details}
 
 
 class _Cancelled(Exception):
@@ -67,12 +87,22 @@ class Job:
     progress: str = ""
     done: int | None = None
     total: int | None = None
-    result: Any = None
+    kept: Any = None
     error: dict[str, Any] | None = None
     asked_to_end: Event = field(default_factory=Event, repr=False)
     over: Event = field(default_factory=Event, repr=False)
     interruption: Interruption = field(default_factory=Interruption, repr=False)
     stage: str = field(default=WAITING, repr=False)
+
+    @property
+    def result(self) -> Any:
+        """What it gave; None if it has not ended well."""
+        return json.loads(self.kept.text) if isinstance(self.kept, JsonText) else self.kept
+
+    @property
+    def kept_bytes(self) -> int:
+        """Of a result that may be large."""
+        return len(self.kept.text) if isinstance(self.kept, JsonText) else 0
 
     @property
     def state(self) -> str:
@@ -189,12 +219,17 @@ class Jobs:
                 job.report()
                 job.stage = RUNNING
                 self._changed(job)
-                job.result = plain_value(work(job.report))
+                given = work(job.report)
+                job.kept = given if isinstance(given, JsonText) else plain_value(given)
             job.stage = DONE  # also of what was asked to end when all of it was done
         except _Cancelled:
             job.stage = CANCELLED
-        except LivingDBError as error:
-            job.error = {"code": error.code, "message": str(error)}
+        except (LivingDBError, JobFailed) as error:
+            job.error = (
+                error.told
+                if isinstance(error, JobFailed)
+                else {"code": error.code, "message": str(error)}
+            )
             job.stage = CANCELLED if job.asked_to_end.is_set() else FAILED
         except Exception as error:
             tell("job failed", 40, id=job.id, kind=job.kind, **error_facts(error))
@@ -203,8 +238,22 @@ class Jobs:
             job.stage = FAILED
         finally:
             job.ended = datetime.now(UTC)
+            with self._lock:
+                self._drop_large(job)
             job.over.set()
             self._changed(job)
+
+    def _drop_large(self, last: Job) -> None:
+        """Forget the oldest large results of a user, until the others take no more than a share."""
+        mine = (job for job in self._jobs.values() if job.owner == last.owner)
+        ended = [job for job in mine if job is last or job.over.is_set()]
+        left = sum(job.kept_bytes for job in ended)
+        for job in ended:
+            if left <= _KEPT_BYTES:
+                return
+            if job.kept_bytes:
+                left -= job.kept_bytes
+                del self._jobs[job.id]
 
     def _drop_old(self) -> None:
         """Forget what ended longest ago, if there are many."""

@@ -35,6 +35,19 @@ class Metrics:
             ["code"],
             registry=self.registry,
         )
+        self.flight_calls = Counter(
+            "livingdb_flight_calls",
+            "Calls of Flight SQL that were answered.",
+            ["operation", "outcome"],
+            registry=self.registry,
+        )
+        self.flight_seconds = Histogram(
+            "livingdb_flight_call_seconds",
+            "How long calls of Flight SQL took.",
+            ["operation"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
         self.running = self._gauge("requests_running", "Requests that are being answered.")
         self.sent_bytes = Counter(
             "livingdb_sent_bytes", "Bytes of answers.", registry=self.registry

@@ -12,8 +12,10 @@ import time as clock
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from livingdb.server.http.door import OPEN_PATHS
 from livingdb.server.http.failures import internal_failure
 from livingdb.server.http.metrics import Metrics
+from livingdb.server.http.routes.page import PAGE_PATHS
 from livingdb.server.logs import error_facts, tell
 
 __all__ = ["Observed"]
@@ -43,6 +45,7 @@ class Observed:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope = _as_get(scope)
         scope.setdefault("state", {})
         answer = _Answer(send, secrets.token_hex(8), self._headers)
         scope["state"]["number"] = answer.number
@@ -64,7 +67,8 @@ class Observed:
     def _note(
         self, scope: Scope, answer: _Answer, seconds: float, failure: dict[str, object]
     ) -> None:
-        operation = getattr(scope.get("route"), "operation_id", None) or "none"
+        route = getattr(scope.get("route"), "operation_id", None)
+        operation = scope["state"].get("operation") or route or "none"
         caller = scope["state"].get("caller")
         self._metrics.requests.labels(operation, str(answer.status)).inc()
         self._metrics.seconds.labels(operation).observe(seconds)
@@ -82,6 +86,15 @@ class Observed:
             client=None if scope.get("client") is None else scope["client"][0],
             **failure,
         )
+
+
+def _as_get(scope: Scope) -> Scope:
+    """What asks for the head of an open path, as health checks do, asks for all of it.
+
+    uvicorn looks at its own scope, and sends no body.
+    """
+    is_head = scope["method"] == "HEAD" and scope["path"] in (*OPEN_PATHS, *PAGE_PATHS)
+    return {**scope, "method": "GET"} if is_head else scope
 
 
 class _Answer:

@@ -25,13 +25,16 @@ class JobError(Answer):
 
     code: str
     message: str
+    details: dict[str, Any] = Field(default_factory=dict)
 
 
 class JobInfo(Answer):
     """Work under way, or what became of it."""
 
     id: str
-    kind: str = Field(examples=["collect"])
+    kind: str = Field(
+        description="The operation, where `Prefer` made a job of it.", examples=["collect"]
+    )
     state: Literal["waiting", "running", "cancelling", "done", "failed", "cancelled"]
     began: datetime
     ended: datetime | None

@@ -68,6 +68,21 @@ class ObjectGrant(Asked):
     object: str = Field(examples=["totals"])
 
 
+class ObjectGrantInfo(Answer):
+    """A derived object that was granted."""
+
+    object: str = Field(examples=["totals"])
+    by: str
+    time: datetime
+    is_valid: bool = Field(description="Whether who granted it still has what it is made of.")
+
+
+class ObjectGrants(Answer):
+    """The derived objects that were granted to a user, by name."""
+
+    objects: list[ObjectGrantInfo]
+
+
 class NewToken(Asked):
     """Whose token, for how long, and what for."""
 
@@ -148,6 +163,17 @@ def withdraw_role(
     return user_info(db.people.withdraw(name, role, branches))
 
 
+@router.get("/user/objects", operation_id="list_objects", summary="Objects of a user")
+def list_objects(db: Db, name: UserName) -> ObjectGrants:
+    """The derived objects that were granted to a user, and by whom."""
+    return ObjectGrants(
+        objects=[
+            ObjectGrantInfo(object=one.object, by=one.by, time=one.time, is_valid=one.is_valid)
+            for one in db.people.objects(name)
+        ]
+    )
+
+
 @router.post("/user/objects", operation_id="grant_object", summary="Grant a derived object")
 def grant_object(body: ObjectGrant, db: Db) -> UserInfo:
     """Let a user read a derived object without its sources."""
@@ -201,7 +227,13 @@ def revoke_token(db: Db, token: Annotated[str, Query(alias="id")]) -> Done:
     responses=rows_responses(RowsAnswer),
 )
 def read_audit(
-    request: Request, db: Db, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000
+    request: Request,
+    db: Db,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+    before: Annotated[
+        int | None,
+        Query(ge=1, le=2**62, description="The `number` of an entry, to go on with older ones."),
+    ] = None,
 ) -> Response:
     """What people did, newest first."""
-    return rows_answer(request, db.people.audit(limit), {})
+    return rows_answer(request, db.people.audit(limit, before), {})
