@@ -225,8 +225,11 @@ class SeenSyncs(Syncs):
     def by_ids(self, ids: Collection[SyncId]) -> list[SyncRow]:
         return [row for row in self._every.by_ids(ids) if self._sight.sees_ends(row)]
 
-    def with_spec_value(self, name: str, value: str, most: int) -> list[SyncRow]:
-        rows = self._every.with_spec_value(name, value, most)
+    def of_branches(self, branches: Iterable[BranchId]) -> list[SyncRow]:
+        return [row for row in self._every.of_branches(branches) if self._sight.sees_ends(row)]
+
+    def with_query(self, query: str, most: int) -> list[SyncRow]:
+        rows = self._every.with_query(query, most)
         return [row for row in rows if self._sight.sees_ends(row)]
 
 

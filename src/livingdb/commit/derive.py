@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection
@@ -226,7 +227,8 @@ def _check_name(graph: Graph, view: View, places: SourcePlaces) -> None:
         if view.name in tables:
             raise AlreadyExists(f"{places.names[branch]!r} has a table {view.name!r} already")
         taken += tables
-    for sync in graph.catalog.syncs.all():
+    near = sorted(graph.catalog.syncs.of_branches(places.at), key=attrgetter("name"))
+    for sync in near:
         if sync.kind == KIND and places.at.keys() & set(sync.sources):
             taken.append(str(sync.spec["name"]))
     for other in find_alike(view.name, taken):
@@ -371,7 +373,7 @@ def _with_nearest(reason: str, schemas: Mapping[str, TableSchema]) -> str:
 
 def _refuse_lazy_sources(graph: Graph, view: View) -> None:
     """`IllegalSync` for a source whose rows a writer may not be able to read."""
-    for sync in graph.catalog.syncs.all():
+    for sync in sorted(graph.catalog.syncs.of_branches(view.branches), key=attrgetter("name")):
         is_clone = sync.kind == KIND and sync.spec["what"] == "clone"
         if is_clone and sync.spec["materialize"] == "lazy" and sync.target in view.branches:
             raise IllegalSync(

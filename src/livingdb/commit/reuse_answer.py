@@ -85,7 +85,7 @@ def relabel_answer(
 
 def _candidates(graph: Graph, view: View) -> list[tuple[SyncRow, View]]:
     found_ones = []
-    for sync in graph.catalog.syncs.with_spec_value("query", view.query, _CANDIDATES):
+    for sync in graph.catalog.syncs.with_query(view.query, _CANDIDATES):
         if sync.kind == KIND:
             other = View.from_json(sync.spec)
             same_key = other.key == view.key and other.materialize == "full"
