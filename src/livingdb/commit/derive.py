@@ -190,7 +190,7 @@ def first_version(
     known = (read, {}) if near is None else (near.inputs, whole_tables(near.held))
     own = {} if near is None else relabel_answer(graph, view, known[1], staging)
     known[1].update(own)
-    request = RefreshRequest(view, *known, at, trust)
+    request = RefreshRequest(view, *known, at, trust, is_borrowed=near is not None)
     result = derive_version(graph, request, answers, staging)
     sources = {name: _schema(graph, item.new.version) for name, item in read.items()}
     coming = {n: _schema(graph, v) for n, v in result.tables.items() if v is not None}

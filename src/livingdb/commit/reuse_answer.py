@@ -6,7 +6,7 @@ difference, and a view over a hundred branches costs one, and what the branches 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from livingdb.catalog.syncs import SyncRow
@@ -83,15 +83,13 @@ def relabel_answer(
     return {view.name: graph.versions.relabel(answer, mine, staging.sink)}
 
 
-def _candidates(graph: Graph, view: View) -> list[tuple[SyncRow, View]]:
-    found_ones = []
+def _candidates(graph: Graph, view: View) -> Iterator[tuple[SyncRow, View]]:
     for sync in graph.catalog.syncs.with_query(view.query, _CANDIDATES):
         if sync.kind == KIND:
             other = View.from_json(sync.spec)
             same_key = other.key == view.key and other.materialize == "full"
             if same_key and set(other.tables) == set(view.tables):
-                found_ones.append((sync, other))
-    return found_ones
+                yield sync, other
 
 
 def _read_answer(

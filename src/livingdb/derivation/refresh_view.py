@@ -89,15 +89,18 @@ def refresh_view(
     staging: Staging,
     full: bool = False,
     deltas: DeltaCache | None = None,
+    is_borrowed: bool = False,
 ) -> RefreshResult:
     """The tables of a view over its inputs; `held` are those it has, by name.
 
-    `deltas` are what is known to differ between versions; what is found out joins them.
+    `deltas` are what is known to differ between versions; what is found out joins them.  What is
+    kept in memory of tables that are borrowed stays theirs.
     """
     plan, columns = _planned(graph, view, inputs)
     reason = "ASKED_FOR" if full else _full_reason(graph, view, inputs, held, plan)
     used = _shared_columns(view, columns, deltas)
-    work = _Refresh(graph, view, inputs, held, answers, staging, deltas or DeltaCache())
+    known = deltas or DeltaCache()
+    work = _Refresh(graph, view, inputs, held, answers, staging, known, is_borrowed)
     work.limit_columns(used)
     for stage in plan.stages:
         work.refresh_stage(stage, reason)
@@ -171,8 +174,9 @@ class _Refresh:
         answers: Answers,
         staging: Staging,
         deltas: DeltaCache,
+        is_borrowed: bool,
     ):
-        self._deltas = deltas
+        self._deltas, self._is_borrowed = deltas, is_borrowed
         self._graph, self._view, self._held = graph, view, held
         self._answers, self._staging = answers, staging
         self._inputs = {name: self._stage_input(item) for name, item in inputs.items()}
@@ -252,7 +256,8 @@ class _Refresh:
         made = held
         if len(changes):
             made = versions.change(held, changes, self._staging.sink, counts)
-            kept_tables(versions).follow(versions, held, made, changes)
+            if not self._is_borrowed:
+                kept_tables(versions).follow(versions, held, made, changes)
             self.tables[name] = made
             self.changes[name] = change
         self.rows = len(changes)

@@ -103,14 +103,19 @@ class View:
     @cached_property
     def bound(self) -> BoundQuery | None:
         """The text with what its names stand for; None if that was never found out."""
+        from livingdb.derivation.known_bindings import KnownBindings
         from livingdb.sql.bindings import BoundQuery
 
+        if isinstance(self.bindings, KnownBindings):
+            return self.bindings.bound
         return None if self.bindings is None else BoundQuery.from_json(self.bindings)
 
     @cached_property
-    def _queries(self) -> dict[tuple[object, ...], str]:
-        """The query by what columns are called."""
-        return {}
+    def _queries(self) -> dict[tuple[object, ...], str | None]:
+        """The query by what columns are called; None if it cannot be read over them."""
+        from livingdb.derivation.known_bindings import KnownBindings
+
+        return self.bindings.queries if isinstance(self.bindings, KnownBindings) else {}
 
     @cached_property
     def plans(self) -> dict[object, Any]:
@@ -131,8 +136,9 @@ class View:
         if key not in self._queries:
             tables = [bound_table(table.id, schemas[table.id]) for table in bound.tables]
             made = render(bound, tables, stars=True)
-            self._queries[key] = made if isinstance(made, str) else self.query
-        return self._queries[key]
+            self._queries[key] = made if isinstance(made, str) else None
+        found = self._queries[key]
+        return self.query if found is None else found
 
     def over(self, schemas: Mapping[str, TableSchema]) -> View:
         """The view with its query over tables with these schemas."""
