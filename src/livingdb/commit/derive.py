@@ -23,14 +23,14 @@ from livingdb.commit.refresh import DEFINITION, version_intent
 from livingdb.commit.reuse_answer import nearest_answer, relabel_answer
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.derivation.plan import Plan
-from livingdb.derivation.plan_cache import (
-    columns_used,
-    portable_columns,
-    stages_portability,
-    view_plan,
-)
+from livingdb.derivation.plan_cache import stages_portability, view_plan
 from livingdb.derivation.query_answers import Answers
-from livingdb.derivation.refresh_view import RefreshInput, SourceVersion, schemas_of
+from livingdb.derivation.refresh_view import (
+    RefreshInput,
+    SourceVersion,
+    schemas_of,
+    view_facts,
+)
 from livingdb.derivation.source_positions import At, RefreshRequest, refresh_inputs, source_heads
 from livingdb.derivation.view import KIND, View
 from livingdb.engines.portable.portability import Unanswerable, WrongCall
@@ -207,7 +207,7 @@ def first_version(
         raise RuleViolation(
             f"rule 7: {sync.name!r} would break its conditions from the start: {judged.reason}"
         )
-    details = {**judged.details, DEFINITION: view.to_json()}
+    details = {**judged.details, DEFINITION: sync.spec}
     result = replace(result, tables=judged.tables, details=details)
     return FirstVersion(view, sync, result, judged.warnings)
 
@@ -248,14 +248,14 @@ def _analyze_view(
     """The view with what is found out once, and stays so: which engine's meaning it has, too."""
     if view.what != "sql":
         return view
-    schemas = schemas_of(graph, read)
-    reasons = [stage.reason for stage in view_plan(view, schemas).stages]
+    facts = view_facts(graph, view, read)
+    reasons = [stage.reason for stage in facts.plan.stages]
     engine = view.engine
-    if isinstance(portable_columns(view, schemas), str):
+    if isinstance(facts.portable, str):
         engine = "embedded" if answers.name == "embedded" else "spark"
     return replace(
         view,
-        uses=columns_used(view, schemas),
+        uses=facts.columns_used,
         restless=any(reason in _VOLATILE_REASONS for reason in reasons),
         engine=engine,
     )
@@ -339,9 +339,8 @@ def check_maintainable(
                 "when='deferred', 'every …' or 'on demand'"
             )
         return
-    schemas = schemas_of(graph, read)
-    plan = view_plan(view, schemas)
-    known = portable_columns(view, schemas)
+    facts = view_facts(graph, view, read)
+    schemas, known = facts.schemas, facts.portable
     is_own = isinstance(known, WrongCall) and view.engine == "embedded"
     if isinstance(known, Unanswerable) and not is_own:
         raise InvalidData(_with_nearest(known, schemas))
@@ -353,7 +352,7 @@ def check_maintainable(
         )
     if immediate and view.engine == "spark":
         raise IllegalSync("an immediate view runs embedded, not on Spark")
-    full = [stage for stage in plan.stages if stage.strategy == "full"]
+    full = [stage for stage in facts.plan.stages if stage.strategy == "full"]
     if view.refresh == "incremental" and full:
         raise IllegalSync(
             f"refresh='incremental': {view.name!r} cannot be kept incrementally: {full[0].reason}"

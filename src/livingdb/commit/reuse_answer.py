@@ -49,11 +49,12 @@ def nearest_answer(
         return None
     best: ReusableAnswer | None = None
     least: float | None = None
-    schemas = schemas_of(graph, inputs)
     for sync, other in _candidates(graph, view):
         is_same = other.bindings == view.bindings and other.query == view.query
-        if not is_same and other.query_over(schemas) != view.query_over(schemas):
-            continue
+        if not is_same:
+            schemas = schemas_of(graph, inputs)
+            if other.query_over(schemas) != view.query_over(schemas):
+                continue
         try:
             known = _read_answer(graph, sync, other)
         except LivingDBError:

@@ -6,9 +6,12 @@ for all of them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from livingdb.sql.bindings import BoundQuery
+
+if TYPE_CHECKING:
+    from livingdb.derivation.plan_cache import ViewFacts
 
 __all__ = ["KnownBindings"]
 
@@ -21,3 +24,5 @@ class KnownBindings(dict[str, Any]):
         self.bound = bound
         self.queries: dict[tuple[object, ...], str | None] = {}
         """The text by what columns are called; None if it cannot be read over them."""
+        self.facts: dict[object, ViewFacts] = {}
+        """What was found out about views, by their queries and definitions of tables."""

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from livingdb.chunks.arrow_values import as_numbers
+from livingdb.chunks.arrow_values import as_numbers, taken_rows
 from livingdb.derivation.plan import WEIGHT
 from livingdb.derivation.row_numbers import Numbers, normalize_floats, row_numbers
 from livingdb.tables.batches import flat
@@ -91,8 +91,9 @@ def cancels_out(rows: pa.Table) -> bool:
     gone, come = np.flatnonzero(weights < 0), np.flatnonzero(weights > 0)
     if len(gone) != len(come) or (weights[gone] + weights[come]).any():
         return False
-    plain = rows.drop_columns([WEIGHT])
-    return bool(plain.take(pa.array(gone)).equals(plain.take(pa.array(come))))
+    old, new = taken_rows(gone), taken_rows(come)
+    names = (name for name in rows.column_names if name != WEIGHT)
+    return all(rows.column(name).take(old).equals(rows.column(name).take(new)) for name in names)
 
 
 def difference(old: pa.Table, new: pa.Table) -> pa.Table:
