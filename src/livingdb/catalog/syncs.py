@@ -166,13 +166,16 @@ class Syncs:
             self._known = known
         return known[1]
 
-    def of_branches(self, branches: Iterable[BranchId]) -> list[SyncRow]:
-        """Those that lead from or to some branches, the oldest first."""
-        return self._indexed(lambda index: index.of_branches(branches))
+    def of_branches(self, branches: Iterable[BranchId], epoch: str = "") -> list[SyncRow]:
+        """Those that lead from or to some branches, the oldest first.
 
-    def with_query(self, query: str, most: int) -> list[SyncRow]:
-        """The oldest active syncs whose spec has this query."""
-        return self._indexed(lambda index: index.with_query(query, most))
+        As of an epoch, for who has seen the catalog's.
+        """
+        return self._indexed(lambda index: index.of_branches(branches), epoch)
+
+    def with_query(self, query: str, most: int, epoch: str = "") -> list[SyncRow]:
+        """The oldest active syncs whose spec has this query; as of an epoch as `of_branches`."""
+        return self._indexed(lambda index: index.with_query(query, most), epoch)
 
     def note_changed(self, syncs: Iterable[SyncId], epoch: str) -> None:
         """A commit of this process changed these, and raised the epoch to this."""
@@ -185,9 +188,9 @@ class Syncs:
     def _epoch(self) -> str:
         return "".join(str(value) for (value,) in self._queries.run_prepared(_EPOCH, {}))
 
-    def _indexed(self, find: Callable[[SyncIndex], list[SyncRow]]) -> list[SyncRow]:
-        """What is found in the index, as it is now."""
-        epoch = self._epoch()
+    def _indexed(self, find: Callable[[SyncIndex], list[SyncRow]], epoch: str) -> list[SyncRow]:
+        """What is found in the index, as it is at an epoch or now."""
+        epoch = epoch or self._epoch()
         with self._lock:
             if self._index.epoch != epoch:
                 if self._noted is not None and self._noted[0] == epoch:

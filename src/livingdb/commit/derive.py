@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from livingdb.alerts.raise_alert import resolve_alerts
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
@@ -96,14 +97,27 @@ class NewDerivation:
     guard: Mapping[str, Any] = field(default_factory=dict)
     replaced: SyncRow | None = None
     """The sync of the object that gets this definition, as a snapshot more on its branch."""
+    home: BranchRow | None = None
+    """The branch whose tables it was bound to, as it was seen then."""
+
+    def sources(self, graph: Graph, number: int) -> tuple[At, Mapping[BranchId, BranchRow]]:
+        """Where the branches are that it is made of; in the first attempt, where they were seen."""
+        home = self.home
+        if number or home is None or self.view.branches != (home.id,):
+            return source_heads(graph, self.view)
+        return {home.id: graph.snapshots.at(home.head).address}, {home.id: home}
 
 
 @dataclass(frozen=True)
 class SourcePlaces:
-    """Where the branches are that a derived object is made of, and what they are called."""
+    """Where the branches are that a derived object is made of, and what they are called.
+
+    `epoch` is that of the catalog when they were seen there.
+    """
 
     at: At
     names: Mapping[BranchId, str]
+    epoch: str = ""
     drafted: frozenset[BranchId] = frozenset()
     """Those that the same proposal makes: nobody but this process can read them yet."""
 
@@ -153,8 +167,9 @@ def derive(pipeline: Pipeline, wanted: NewDerivation, engine: str | None) -> Sna
         raise AlreadyExists(f"there is a branch {name!r} already")
 
     def propose(attempt: Attempt) -> Proposal:
-        at, rows = source_heads(graph, wanted.view)
-        places = SourcePlaces(at, {number: row.name for number, row in rows.items()})
+        at, rows = wanted.sources(graph, attempt.number)
+        names = {number: row.name for number, row in rows.items()}
+        places = SourcePlaces(at, names, next(iter(rows.values())).epoch)
         first = first_version(pipeline, wanted, places, engine, attempt.staging)
         if wanted.replaced is not None:
             proposal = _redefinition(graph, first, places, wanted, wanted.replaced)
@@ -186,7 +201,7 @@ def first_version(
     read = places.inputs(graph, view)
     check_maintainable(graph, view, read, wanted.when)
     view = _analyze_view(graph, view, read, answers)
-    near = nearest_answer(graph, view, read)
+    near = nearest_answer(graph, view, read, places.epoch)
     known = (read, {}) if near is None else (near.inputs, whole_tables(near.held))
     own = {} if near is None else relabel_answer(graph, view, known[1], staging)
     known[1].update(own)
@@ -227,8 +242,8 @@ def _check_name(graph: Graph, view: View, places: SourcePlaces) -> None:
         if view.name in tables:
             raise AlreadyExists(f"{places.names[branch]!r} has a table {view.name!r} already")
         taken += tables
-    near = sorted(graph.catalog.syncs.of_branches(places.at), key=attrgetter("name"))
-    for sync in near:
+    near = graph.catalog.syncs.of_branches(places.at, places.epoch)
+    for sync in sorted(near, key=attrgetter("name")):
         if sync.kind == KIND and places.at.keys() & set(sync.sources):
             taken.append(str(sync.spec["name"]))
     for other in find_alike(view.name, taken):

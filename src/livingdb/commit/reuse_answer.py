@@ -42,14 +42,17 @@ class ReusableAnswer:
 
 
 def nearest_answer(
-    graph: Graph, view: View, inputs: Mapping[str, RefreshInput]
+    graph: Graph, view: View, inputs: Mapping[str, RefreshInput], epoch: str = ""
 ) -> ReusableAnswer | None:
-    """The nearest version of a view with the same query; None if nothing is near."""
+    """The nearest version of a view with the same query; None if nothing is near.
+
+    The views are those of an epoch of the catalog, for who has seen it.
+    """
     if view.what != "sql" or view.materialize != "full" or view.refresh == "full":
         return None
     best: ReusableAnswer | None = None
     least: float | None = None
-    for sync, other in _candidates(graph, view):
+    for sync, other in _candidates(graph, view, epoch):
         is_same = other.bindings == view.bindings and other.query == view.query
         if not is_same:
             schemas = schemas_of(graph, inputs)
@@ -84,8 +87,8 @@ def relabel_answer(
     return {view.name: graph.versions.relabel(answer, mine, staging.sink)}
 
 
-def _candidates(graph: Graph, view: View) -> Iterator[tuple[SyncRow, View]]:
-    for sync in graph.catalog.syncs.with_query(view.query, _CANDIDATES):
+def _candidates(graph: Graph, view: View, epoch: str) -> Iterator[tuple[SyncRow, View]]:
+    for sync in graph.catalog.syncs.with_query(view.query, _CANDIDATES, epoch):
         if sync.kind == KIND:
             other = View.from_json(sync.spec)
             same_key = other.key == view.key and other.materialize == "full"

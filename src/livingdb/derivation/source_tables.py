@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from sqlglot import exp
@@ -51,8 +51,8 @@ def query_view(graph: Graph, home: BranchRow, name: str, sql: str, trust: Sequen
     (_known_to_be_trusted if _is_remembered(text) else _check_trust)(text, tuple(trust))
     if isinstance(bound.query, BrokenQuery):
         raise InvalidData(bound.query.reason)
-    view = View(name, "sql", sources, text=text, home=home.id)
-    return replace(view, query=bound.query, bindings=bound.bindings)
+    found = bound.query, bound.bindings
+    return View(name, "sql", sources, text=text, home=home.id, query=found[0], bindings=found[1])
 
 
 def resolve_sources(
