@@ -153,6 +153,8 @@ class Syncs:
         self._index = SyncIndex()
         self._noted: tuple[str, set[SyncId]] | None = None
         """An epoch after that of the index, and which syncs alone are others then."""
+        self._written: dict[SyncId, tuple[Any, ...]] = {}
+        """Rows as this process added them, until it reads them."""
         self._lock = Lock()
 
     def all(self) -> Sequence[SyncRow]:
@@ -201,11 +203,15 @@ class Syncs:
 
     def _read_noted(self, epoch: str, outdated: Collection[SyncId]) -> None:
         """Bring the index to an epoch at which only some are others."""
-        self._index.replace(outdated, map(_marked, self._rows_of(outdated)))
+        added = {one: self._written.pop(one, None) for one in outdated}
+        read = self._rows_of([one for one, row in added.items() if row is None])
+        rows = [*(row for row in added.values() if row is not None), *read]
+        self._index.replace(outdated, map(_marked, rows))
         self._index.epoch, self._noted = epoch, None
 
     def _read_changed(self, epoch: str) -> list[SyncId]:
         """Bring the index to an epoch, by the digests there are; the ids of all by their names."""
+        self._written = {}
         marks = self._queries.run_prepared(_MARKS, {})
         changed = self._index.differing(marks)
         if len(changed) > _MANY:
@@ -242,10 +248,15 @@ class Syncs:
             "guard": json.dumps(dict(sync.guard)),
         }
         self._known = None
+        (number,) = _rows.next_numbers(connection, 1)
+        sealed = _rows.seal({"number": number, **values})
         try:
-            _rows.insert_numbered(connection, [values])
+            _rows.insert_sealed(connection, [sealed])
         except IntegrityError:
             raise AlreadyExists(f"there is a sync {sync.name!r} already") from None
+        if len(self._written) >= _MANY:
+            self._written = {}
+        self._written[sync.id] = tuple(sealed[name] for name in (*_rows.columns, DIGEST))
 
     def set_state(self, connection: Connection, sync: SyncId, state: str, reason: str) -> None:
         """Change what a sync does, and say why."""
@@ -300,10 +311,12 @@ class Syncs:
     def drop(self, connection: Connection, sync: SyncId) -> None:
         """Forget a sync."""
         self._known = None
+        self._written.pop(sync, None)
         _rows.delete(connection, _sync.c.id == sync)
 
     def _update(self, connection: Connection, sync: SyncId, values: Mapping[str, Any]) -> None:
         self._known = None
+        self._written.pop(sync, None)
         _rows.update(connection, [_sync.c.id == sync], values)
 
 

@@ -204,8 +204,9 @@ def first_version(
     near = nearest_answer(graph, view, read, places.epoch)
     known = (read, {}) if near is None else (near.inputs, whole_tables(near.held))
     own = {} if near is None else relabel_answer(graph, view, known[1], staging)
+    borrowed = dict(known[1])
     known[1].update(own)
-    request = RefreshRequest(view, *known, at, trust, is_borrowed=near is not None)
+    request = RefreshRequest(view, *known, at, trust, borrowed=borrowed)
     result = derive_version(graph, request, answers, staging)
     sources = {name: _schema(graph, item.new.version) for name, item in read.items()}
     coming = {n: _schema(graph, v) for n, v in result.tables.items() if v is not None}

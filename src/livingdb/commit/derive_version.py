@@ -74,7 +74,7 @@ def derive_version(
     view = request.view.over(schemas_of(graph, inputs))
 
     def refresh(of: View, has: Mapping[str, Version]) -> RefreshResult:
-        how = request.full, deltas, request.is_borrowed
+        how = request.full, deltas, request.borrowed
         return refresh_view(graph, of, inputs, has, answers, staging, *how)
 
     if view.what == "sql" and view.materialize == "full":

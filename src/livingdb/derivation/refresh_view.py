@@ -87,18 +87,18 @@ def refresh_view(
     staging: Staging,
     full: bool = False,
     deltas: DeltaCache | None = None,
-    is_borrowed: bool = False,
+    borrowed: Mapping[str, Version] | None = None,
 ) -> RefreshResult:
     """The tables of a view over its inputs; `held` are those it has, by name.
 
-    `deltas` are what is known to differ between versions; what is found out joins them.  What is
-    kept in memory of tables that are borrowed stays theirs.
+    `deltas` are what is known to differ between versions; what is found out joins them.  Tables
+    that have the rows of `borrowed` ones are looked up in what is kept in memory of these.
     """
     facts = view_facts(graph, view, inputs)
     reason = "ASKED_FOR" if full else _full_reason(graph, view, inputs, held, facts.plan)
     used = _shared_columns(view, facts.columns_used, deltas)
     known = deltas or DeltaCache()
-    work = _Refresh(graph, view, inputs, held, answers, staging, known, is_borrowed)
+    work = _Refresh(graph, view, inputs, held, answers, staging, known, borrowed or {})
     work.limit_columns(used)
     for stage in facts.plan.stages:
         work.refresh_stage(stage, reason)
@@ -169,9 +169,9 @@ class _Refresh:
         answers: Answers,
         staging: Staging,
         deltas: DeltaCache,
-        is_borrowed: bool,
+        borrowed: Mapping[str, Version],
     ):
-        self._deltas, self._is_borrowed = deltas, is_borrowed
+        self._deltas, self._borrowed = deltas, borrowed
         self._graph, self._view, self._held = graph, view, held
         self._answers, self._staging = answers, staging
         self._inputs = {name: self._stage_input(item) for name, item in inputs.items()}
@@ -235,7 +235,8 @@ class _Refresh:
 
     def _maintain(self, stage: Stage, name: str, held: Version) -> None:
         versions = self._graph.versions
-        relations = VersionRelations(self._inputs, self._answers, held)
+        kept = self._borrowed.get(name)
+        relations = VersionRelations(self._inputs, self._answers, held, kept)
         change = stage.change(relations)
         if not change.num_rows:
             self._inputs[stage.name] = StageInput(versions, held, held)
@@ -251,7 +252,7 @@ class _Refresh:
         made = held
         if len(changes):
             made = versions.change(held, changes, self._staging.sink, counts)
-            if not self._is_borrowed:
+            if kept is None:
                 kept_tables(versions).follow(versions, held, made, changes)
             self.tables[name] = made
             self.changes[name] = change

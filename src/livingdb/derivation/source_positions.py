@@ -57,8 +57,8 @@ class RefreshRequest:
     full: bool = False
     before: At = field(default_factory=dict)
     """What the tables it has were made from, where that matters."""
-    is_borrowed: bool = False
-    """Whether the tables it has are those of another derived object, which goes on having them."""
+    borrowed: Mapping[str, Version] = field(default_factory=dict)
+    """Of the tables it has, those whose rows are those of another object's, which stay that's."""
 
 
 def source_positions(graph: Graph, row: SnapshotRow) -> dict[BranchId, Address]:

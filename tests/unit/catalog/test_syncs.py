@@ -276,7 +276,14 @@ def test_after_commits_of_this_process_only_what_they_changed_is_read(catalog: C
             catalog.syncs.note_changed([made.id], epoch)
         found = [one.name for one in catalog.syncs.with_query("SELECT 1", 8)]
         assert found == ["0/v", "1/v", "2/v", "3/v", "4/v"]
-        assert len(asked) == 2, "the epoch, and the new ones"
+        assert len(asked) == 1, "the epoch: what was added is known"
+        with catalog.write() as connection:
+            catalog.syncs.set_state(connection, made.id, HELD, "")
+            epoch = catalog.raise_epoch(connection)
+        catalog.syncs.note_changed([made.id], epoch)
+        asked.clear()
+        assert [one.state for one in catalog.syncs.of_branches(["1"])] == [ACTIVE] * 4 + [HELD]
+        assert len(asked) == 2, "the epoch, and the one that changed"
 
 
 def test_what_others_changed_between_is_not_overlooked(catalog: Catalog) -> None:

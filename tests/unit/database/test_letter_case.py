@@ -302,7 +302,7 @@ def test_names_stay_known_beside_own_commits_and_not_beside_those_of_others(
         return found
 
     monkeypatch.setattr(AlikeNames, "find", noting)
-    with livingdb.create(tmp_path / "shop.ldb") as db:
+    with livingdb.create(tmp_path / "shop.ldb", engine="embedded") as db:
         main = db.branch("main")
         main.create_table("t", {"id": "bigint"}, key="id")
         main.derive("Ä", "SELECT id FROM t")
