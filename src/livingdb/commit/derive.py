@@ -117,9 +117,9 @@ class SourcePlaces:
 
     at: At
     names: Mapping[BranchId, str]
-    epoch: str = ""
     drafted: frozenset[BranchId] = frozenset()
     """Those that the same proposal makes: nobody but this process can read them yet."""
+    epoch: str = ""
 
     def inputs(self, graph: Graph, view: View) -> dict[str, RefreshInput]:
         """The tables there that a view reads."""
@@ -169,7 +169,7 @@ def derive(pipeline: Pipeline, wanted: NewDerivation, engine: str | None) -> Sna
     def propose(attempt: Attempt) -> Proposal:
         at, rows = wanted.sources(graph, attempt.number)
         names = {number: row.name for number, row in rows.items()}
-        places = SourcePlaces(at, names, next(iter(rows.values())).epoch)
+        places = SourcePlaces(at, names, epoch=next(iter(rows.values())).epoch)
         first = first_version(pipeline, wanted, places, engine, attempt.staging)
         if wanted.replaced is not None:
             proposal = _redefinition(graph, first, places, wanted, wanted.replaced)

@@ -32,6 +32,7 @@ from livingdb.derivation.weighted_rows import (
     consolidate,
     distinct_rows,
     expand_weights,
+    gone_and_come,
     with_weight,
 )
 from livingdb.engines.request import Source, TableLocation
@@ -63,8 +64,7 @@ def weighted_diff(
         _, come = changes.apply(keys[was], gone, positions)
     else:
         _, come = versions.rows(after).lookup(keys, names)
-    before_rows, after_rows = (pa.Table.from_arrays(some, names=names) for some in (gone, come))
-    return concat_rows([with_weight(before_rows, -1), with_weight(after_rows, 1)])
+    return gone_and_come(names, gone, come)
 
 
 @dataclass
