@@ -150,7 +150,8 @@ def _bind(where: _Definitions) -> _Binding:
     tables = {name: bound_table(name, schema) for name, schema in where.schemas.items()}
     called = dict(zip(map(id, _named_tables(tree)), names, strict=True))
     bound = resolve(text, tree, lambda table: tables[called[id(table)]]).bound
-    return _Binding(render(bound, bound.tables, stars=True), KnownBindings(bound))
+    query = render(bound, bound.tables, stars=True) if bound.tables else text
+    return _Binding(query, KnownBindings(bound))
 
 
 _known_binding = lru_cache(maxsize=1024)(_bind)
