@@ -225,8 +225,12 @@ class SeenSyncs(Syncs):
     def by_ids(self, ids: Collection[SyncId]) -> list[SyncRow]:
         return [row for row in self._every.by_ids(ids) if self._sight.sees_ends(row)]
 
-    def with_spec_value(self, name: str, value: str, most: int) -> list[SyncRow]:
-        rows = self._every.with_spec_value(name, value, most)
+    def of_branches(self, branches: Iterable[BranchId], epoch: str = "") -> list[SyncRow]:
+        rows = self._every.of_branches(branches, epoch)
+        return [row for row in rows if self._sight.sees_ends(row)]
+
+    def with_query(self, query: str, most: int, epoch: str = "") -> list[SyncRow]:
+        rows = self._every.with_query(query, most, epoch)
         return [row for row in rows if self._sight.sees_ends(row)]
 
 

@@ -1,14 +1,14 @@
 """Branches and tags whose names differ in case only: found without reading all names each time.
 
 Branches are numbered as they are made, so that only new ones are read.  A branch that was renamed
-keeps its number, and raises the epoch: then all names are read anew.
+keeps its number, and raises the epoch: then all names are read anew.  Commits of this process,
+which rename none, may raise it, too.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from threading import Lock
-from typing import Any
 
 from sqlalchemy import (
     Connection,
@@ -49,7 +49,7 @@ class AlikeNames:
     def __init__(self, queries: Queries):
         self._queries = queries
         self._lock = Lock()
-        self._epoch: list[Any] | None = None
+        self._epoch: str | None = None
         self._last_number = 0
         self._names: defaultdict[str, set[str]] = defaultdict(set)
 
@@ -58,7 +58,7 @@ class AlikeNames:
 
         All that are so called are among them; which others are, is for the caller to see.
         """
-        folded, epoch = _foldings(name), _EPOCH_NOW.fetch(connection, {})
+        folded, epoch = _foldings(name), _epoch_now(connection)
         with self._lock:
             if epoch != self._epoch:
                 self._epoch, self._last_number = epoch, 0
@@ -73,6 +73,16 @@ class AlikeNames:
         there += [made for _, made in _SINCE.fetch(connection, {"number": since})]
         tags = _TAGS.fetch(connection, dict(zip(_FOLDED, folded, strict=True)))
         return [*(("branch", one) for one in there), *(("tag", one) for (one,) in tags)]
+
+    def note_epoch(self, epoch: str) -> None:
+        """A commit of this process raised the epoch to this, and renamed no branch."""
+        with self._lock:
+            if self._epoch and int(epoch) == int(self._epoch) + 1:
+                self._epoch = epoch
+
+
+def _epoch_now(connection: Connection) -> str:
+    return "".join(str(value) for (value,) in _EPOCH_NOW.fetch(connection, {}))
 
 
 def _foldings(name: str) -> tuple[str, str, str]:

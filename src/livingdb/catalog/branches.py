@@ -261,11 +261,16 @@ class Branches:
         author: str = "",
         message: str = "",
         branch: BranchId | None = None,
+        is_new: bool = False,
     ) -> BranchId:
-        """A new branch and its id; `AlreadyExists` if a branch or a tag has the name."""
+        """A new branch and its id; `AlreadyExists` if a branch or a tag has the name.
+
+        `is_new`: its head is a snapshot of this transaction, which nobody has forgotten.
+        """
         branch = branch or new_id()
         check_free(connection, "tag", _tag, name)
-        check_kept(connection, head)
+        if not is_new:
+            check_kept(connection, head)
         (number,) = _branches.next_numbers(connection, 1)
         log = log_lines(number, [(head, time, operation_text(operation, author, message))])
         values = {

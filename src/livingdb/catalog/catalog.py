@@ -257,11 +257,10 @@ class Catalog:
 
     def raise_epoch(self, connection: Connection) -> str:
         """What was built upon chunks that may be gone now must not be committed; the new epoch."""
-        is_epoch = schema.meta.c.name == EPOCH
-        changed = _facts.update(
-            connection, [is_epoch], lambda row: {"value": str(int(row["value"]) + 1)}
+        changed = _facts.update_one(
+            connection, {"name": EPOCH}, lambda row: {"value": str(int(row["value"]) + 1)}
         )
-        return str(changed[0]["value"])
+        return str(changed["value"])
 
     def clear_erased(self) -> bool:
         """Let what was erased leave the free pages and the log, too; whether it has."""

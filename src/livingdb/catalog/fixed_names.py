@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import islice
+from operator import attrgetter
 
 from sqlalchemy import Connection
 
@@ -122,3 +123,14 @@ class FixedSyncs(Syncs):
     def by_ids(self, ids: Collection[SyncId]) -> list[SyncRow]:
         """See `Syncs.by_ids`."""
         return [row for row in self._rows if row.id in ids]
+
+    def of_branches(self, branches: Iterable[BranchId], epoch: str = "") -> list[SyncRow]:
+        """See `Syncs.of_branches`."""
+        ends = set(branches)
+        found = [row for row in self._rows if not ends.isdisjoint((*row.sources, row.target))]
+        return sorted(found, key=attrgetter("number"))
+
+    def with_query(self, query: str, most: int, epoch: str = "") -> list[SyncRow]:
+        """See `Syncs.with_query`."""
+        found = [row for row in self._rows if row.is_active and row.spec.get("query") == query]
+        return sorted(found, key=attrgetter("number"))[:most]

@@ -199,6 +199,16 @@ class SealedRows:
             self._replace(connection, before, changed[-1])
         return changed
 
+    def update_one(
+        self, connection: Connection, key: Values, change: Callable[[dict[str, Any]], Values]
+    ) -> dict[str, Any]:
+        """Change columns of the row whose columns have these values, as it is after it."""
+        (row,) = _where(self.table, tuple(key), is_locked=True).fetch(connection, key)
+        before = self.named(row)
+        changed = self.seal({**before, **change(before)})
+        self._replace(connection, before, changed)
+        return changed
+
     def _replace(self, connection: Connection, before: Values, after: Values) -> None:
         """Write a row that is there anew."""
         names = tuple(name for name in after if name == DIGEST or after[name] != before[name])
@@ -283,11 +293,10 @@ _update_columns = cache(_update)
 
 
 @cache
-def _where(table: Table, names: Sequence[str]) -> PreparedStatement:
-    """What asks for the rows whose columns have the values that are given."""
-    return PreparedStatement(
-        select(table).where(*(table.c[name] == bindparam(name) for name in names))
-    )
+def _where(table: Table, names: Sequence[str], is_locked: bool = False) -> PreparedStatement:
+    """What asks for the rows whose columns have the values that are given; to change them."""
+    found = select(table).where(*(table.c[name] == bindparam(name) for name in names))
+    return PreparedStatement(found.with_for_update() if is_locked else found)
 
 
 @cache

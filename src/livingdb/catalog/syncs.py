@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from operator import attrgetter
+from threading import Lock
 from typing import Any
 
 from sqlalchemy import BindParameter, Connection, bindparam, select
@@ -18,6 +19,7 @@ from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.sealed_rows import DIGEST, SealedRows
 from livingdb.catalog.sql.prepared_statements import PreparedStatement
 from livingdb.catalog.sql.read_queries import Queries
+from livingdb.catalog.sync_index import SyncIndex
 from livingdb.chunks.address import Address
 from livingdb.errors import AlreadyExists
 
@@ -147,31 +149,79 @@ class Syncs:
 
     def __init__(self, queries: Queries):
         self._queries = queries
-        self._known: tuple[Any, Sequence[SyncRow]] | None = None
-        self._marked: dict[SyncId, tuple[bytes, SyncRow]] = {}
+        self._known: tuple[str, Sequence[SyncRow]] | None = None
+        self._index = SyncIndex()
+        self._noted: tuple[str, set[SyncId]] | None = None
+        """An epoch after that of the index, and which syncs alone are others then."""
+        self._written: dict[SyncId, tuple[Any, ...]] = {}
+        """Rows as this process added them, until it reads them."""
+        self._lock = Lock()
 
     def all(self) -> Sequence[SyncRow]:
         """Every sync, by name; the same ones as long as the epoch is the same."""
         # The epoch first: rows that are newer than it are read again the next time.
-        epoch = [tuple(row) for row in self._queries.run_prepared(_EPOCH, {})]
-        known = self._known
+        epoch, known = self._epoch(), self._known
         if known is None or known[0] != epoch:
-            self._known = known = epoch, self._read_changed()
+            with self._lock:
+                order = self._read_changed(epoch)
+                known = epoch, [self._index.row(one) for one in order]
+            self._known = known
         return known[1]
 
-    def _read_changed(self) -> list[SyncRow]:
-        """All of them; those are read whose digests are others than when they were read."""
+    def of_branches(self, branches: Iterable[BranchId], epoch: str = "") -> list[SyncRow]:
+        """Those that lead from or to some branches, the oldest first.
+
+        As of an epoch, for who has seen the catalog's.
+        """
+        return self._indexed(lambda index: index.of_branches(branches), epoch)
+
+    def with_query(self, query: str, most: int, epoch: str = "") -> list[SyncRow]:
+        """The oldest active syncs whose spec has this query; as of an epoch as `of_branches`."""
+        return self._indexed(lambda index: index.with_query(query, most), epoch)
+
+    def note_changed(self, syncs: Iterable[SyncId], epoch: str) -> None:
+        """A commit of this process changed these, and raised the epoch to this."""
+        with self._lock:
+            before, outdated = self._noted or (self._index.epoch, set[SyncId]())
+            if before and int(epoch) == int(before) + 1:
+                found = {*outdated, *syncs}
+                self._noted = (epoch, found) if len(found) <= _MANY else None
+
+    def _epoch(self) -> str:
+        return "".join(str(value) for (value,) in self._queries.run_prepared(_EPOCH, {}))
+
+    def _indexed(self, find: Callable[[SyncIndex], list[SyncRow]], epoch: str) -> list[SyncRow]:
+        """What is found in the index, as it is at an epoch or now."""
+        epoch = epoch or self._epoch()
+        with self._lock:
+            if self._index.epoch != epoch:
+                if self._noted is not None and self._noted[0] == epoch:
+                    self._read_noted(epoch, self._noted[1])
+                else:
+                    self._read_changed(epoch)
+            return find(self._index)
+
+    def _read_noted(self, epoch: str, outdated: Collection[SyncId]) -> None:
+        """Bring the index to an epoch at which only some are others."""
+        added = {one: self._written.pop(one, None) for one in outdated}
+        read = self._rows_of([one for one, row in added.items() if row is None])
+        rows = [*(row for row in added.values() if row is not None), *read]
+        self._index.replace(outdated, map(_marked, rows))
+        self._index.epoch, self._noted = epoch, None
+
+    def _read_changed(self, epoch: str) -> list[SyncId]:
+        """Bring the index to an epoch, by the digests there are; the ids of all by their names."""
+        self._written = {}
         marks = self._queries.run_prepared(_MARKS, {})
-        marked = {one: self._marked[one] for one, _ in marks if one in self._marked}
-        changed = [one for one, mark in marks if one not in marked or marked[one][0] != mark]
+        changed = self._index.differing(marks)
         if len(changed) > _MANY:
             rows = self._queries.run_prepared(_ALL, {})
         else:
             rows = self._rows_of(changed)
-        fresh = {row[_ID]: (row[-1], _of_values(tuple(row))) for row in rows}
-        found = {one: fresh.get(one) or marked.get(one) for one, _ in marks}
-        self._marked = {one: row for one, row in found.items() if row is not None}
-        return [row for _, row in self._marked.values()]
+        self._index.keep([one for one, _ in marks])
+        self._index.replace(changed, map(_marked, rows))
+        self._index.epoch, self._noted = epoch, None
+        return [one for one, _ in marks if one in self._index]
 
     def _rows_of(self, ids: Collection[SyncId]) -> list[Any]:
         given = {f"n{at}": one for at, one in enumerate(ids)}
@@ -180,11 +230,6 @@ class Syncs:
     def by_ids(self, ids: Collection[SyncId]) -> list[SyncRow]:
         """Those of some ids that there are."""
         return [_of_values(tuple(row)) for row in self._rows_of(ids)]
-
-    def with_spec_value(self, name: str, value: str, most: int) -> list[SyncRow]:
-        """The oldest active syncs whose spec says this of a name."""
-        found = [one for one in self.all() if one.is_active and one.spec.get(name) == value]
-        return sorted(found, key=attrgetter("number"))[:most]
 
     def add(self, connection: Connection, sync: SyncRow) -> None:
         """A new sync, active; `AlreadyExists` if the name is taken."""
@@ -203,10 +248,15 @@ class Syncs:
             "guard": json.dumps(dict(sync.guard)),
         }
         self._known = None
+        (number,) = _rows.next_numbers(connection, 1)
+        sealed = _rows.seal({"number": number, **values})
         try:
-            _rows.insert_numbered(connection, [values])
+            _rows.insert_sealed(connection, [sealed])
         except IntegrityError:
             raise AlreadyExists(f"there is a sync {sync.name!r} already") from None
+        if len(self._written) >= _MANY:
+            self._written = {}
+        self._written[sync.id] = tuple(sealed[name] for name in (*_rows.columns, DIGEST))
 
     def set_state(self, connection: Connection, sync: SyncId, state: str, reason: str) -> None:
         """Change what a sync does, and say why."""
@@ -261,10 +311,12 @@ class Syncs:
     def drop(self, connection: Connection, sync: SyncId) -> None:
         """Forget a sync."""
         self._known = None
+        self._written.pop(sync, None)
         _rows.delete(connection, _sync.c.id == sync)
 
     def _update(self, connection: Connection, sync: SyncId, values: Mapping[str, Any]) -> None:
         self._known = None
+        self._written.pop(sync, None)
         _rows.update(connection, [_sync.c.id == sync], values)
 
 
@@ -388,6 +440,10 @@ def sync_chains(rows: Iterable[SyncRow], hidden: Collection[BranchId]) -> list[t
             chain.append(links[chain[-1].target])
         chains.append(tuple(chain))
     return chains
+
+
+def _marked(row: Sequence[Any]) -> tuple[SyncId, bytes, SyncRow]:
+    return row[_ID], row[-1], _of_values(tuple(row))
 
 
 @lru_cache(maxsize=4096)

@@ -6,11 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection
 
 from livingdb.alerts.raise_alert import resolve_alerts
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId, new_id
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ACTIVE, SyncRow
@@ -22,14 +24,14 @@ from livingdb.commit.refresh import DEFINITION, version_intent
 from livingdb.commit.reuse_answer import nearest_answer, relabel_answer
 from livingdb.derivation.hidden_tables import whole_tables
 from livingdb.derivation.plan import Plan
-from livingdb.derivation.plan_cache import (
-    columns_used,
-    portable_columns,
-    stages_portability,
-    view_plan,
-)
+from livingdb.derivation.plan_cache import stages_portability, view_plan
 from livingdb.derivation.query_answers import Answers
-from livingdb.derivation.refresh_view import RefreshInput, SourceVersion, schemas_of
+from livingdb.derivation.refresh_view import (
+    RefreshInput,
+    SourceVersion,
+    schemas_of,
+    view_facts,
+)
 from livingdb.derivation.source_positions import At, RefreshRequest, refresh_inputs, source_heads
 from livingdb.derivation.view import KIND, View
 from livingdb.engines.portable.portability import Unanswerable, WrongCall
@@ -95,16 +97,29 @@ class NewDerivation:
     guard: Mapping[str, Any] = field(default_factory=dict)
     replaced: SyncRow | None = None
     """The sync of the object that gets this definition, as a snapshot more on its branch."""
+    home: BranchRow | None = None
+    """The branch whose tables it was bound to, as it was seen then."""
+
+    def sources(self, graph: Graph, number: int) -> tuple[At, Mapping[BranchId, BranchRow]]:
+        """Where the branches are that it is made of; in the first attempt, where they were seen."""
+        home = self.home
+        if number or home is None or self.view.branches != (home.id,):
+            return source_heads(graph, self.view)
+        return {home.id: graph.snapshots.at(home.head).address}, {home.id: home}
 
 
 @dataclass(frozen=True)
 class SourcePlaces:
-    """Where the branches are that a derived object is made of, and what they are called."""
+    """Where the branches are that a derived object is made of, and what they are called.
+
+    `epoch` is that of the catalog when they were seen there.
+    """
 
     at: At
     names: Mapping[BranchId, str]
     drafted: frozenset[BranchId] = frozenset()
     """Those that the same proposal makes: nobody but this process can read them yet."""
+    epoch: str = ""
 
     def inputs(self, graph: Graph, view: View) -> dict[str, RefreshInput]:
         """The tables there that a view reads."""
@@ -152,8 +167,9 @@ def derive(pipeline: Pipeline, wanted: NewDerivation, engine: str | None) -> Sna
         raise AlreadyExists(f"there is a branch {name!r} already")
 
     def propose(attempt: Attempt) -> Proposal:
-        at, rows = source_heads(graph, wanted.view)
-        places = SourcePlaces(at, {number: row.name for number, row in rows.items()})
+        at, rows = wanted.sources(graph, attempt.number)
+        names = {number: row.name for number, row in rows.items()}
+        places = SourcePlaces(at, names, epoch=next(iter(rows.values())).epoch)
         first = first_version(pipeline, wanted, places, engine, attempt.staging)
         if wanted.replaced is not None:
             proposal = _redefinition(graph, first, places, wanted, wanted.replaced)
@@ -185,11 +201,12 @@ def first_version(
     read = places.inputs(graph, view)
     check_maintainable(graph, view, read, wanted.when)
     view = _analyze_view(graph, view, read, answers)
-    near = nearest_answer(graph, view, read)
+    near = nearest_answer(graph, view, read, places.epoch)
     known = (read, {}) if near is None else (near.inputs, whole_tables(near.held))
     own = {} if near is None else relabel_answer(graph, view, known[1], staging)
+    borrowed = dict(known[1])
     known[1].update(own)
-    request = RefreshRequest(view, *known, at, trust)
+    request = RefreshRequest(view, *known, at, trust, borrowed=borrowed)
     result = derive_version(graph, request, answers, staging)
     sources = {name: _schema(graph, item.new.version) for name, item in read.items()}
     coming = {n: _schema(graph, v) for n, v in result.tables.items() if v is not None}
@@ -206,7 +223,7 @@ def first_version(
         raise RuleViolation(
             f"rule 7: {sync.name!r} would break its conditions from the start: {judged.reason}"
         )
-    details = {**judged.details, DEFINITION: view.to_json()}
+    details = {**judged.details, DEFINITION: sync.spec}
     result = replace(result, tables=judged.tables, details=details)
     return FirstVersion(view, sync, result, judged.warnings)
 
@@ -226,7 +243,8 @@ def _check_name(graph: Graph, view: View, places: SourcePlaces) -> None:
         if view.name in tables:
             raise AlreadyExists(f"{places.names[branch]!r} has a table {view.name!r} already")
         taken += tables
-    for sync in graph.catalog.syncs.all():
+    near = graph.catalog.syncs.of_branches(places.at, places.epoch)
+    for sync in sorted(near, key=attrgetter("name")):
         if sync.kind == KIND and places.at.keys() & set(sync.sources):
             taken.append(str(sync.spec["name"]))
     for other in find_alike(view.name, taken):
@@ -246,14 +264,14 @@ def _analyze_view(
     """The view with what is found out once, and stays so: which engine's meaning it has, too."""
     if view.what != "sql":
         return view
-    schemas = schemas_of(graph, read)
-    reasons = [stage.reason for stage in view_plan(view, schemas).stages]
+    facts = view_facts(graph, view, read)
+    reasons = [stage.reason for stage in facts.plan.stages]
     engine = view.engine
-    if isinstance(portable_columns(view, schemas), str):
+    if isinstance(facts.portable, str):
         engine = "embedded" if answers.name == "embedded" else "spark"
     return replace(
         view,
-        uses=columns_used(view, schemas),
+        uses=facts.columns_used,
         restless=any(reason in _VOLATILE_REASONS for reason in reasons),
         engine=engine,
     )
@@ -337,9 +355,8 @@ def check_maintainable(
                 "when='deferred', 'every …' or 'on demand'"
             )
         return
-    schemas = schemas_of(graph, read)
-    plan = view_plan(view, schemas)
-    known = portable_columns(view, schemas)
+    facts = view_facts(graph, view, read)
+    schemas, known = facts.schemas, facts.portable
     is_own = isinstance(known, WrongCall) and view.engine == "embedded"
     if isinstance(known, Unanswerable) and not is_own:
         raise InvalidData(_with_nearest(known, schemas))
@@ -351,7 +368,7 @@ def check_maintainable(
         )
     if immediate and view.engine == "spark":
         raise IllegalSync("an immediate view runs embedded, not on Spark")
-    full = [stage for stage in plan.stages if stage.strategy == "full"]
+    full = [stage for stage in facts.plan.stages if stage.strategy == "full"]
     if view.refresh == "incremental" and full:
         raise IllegalSync(
             f"refresh='incremental': {view.name!r} cannot be kept incrementally: {full[0].reason}"
@@ -371,7 +388,7 @@ def _with_nearest(reason: str, schemas: Mapping[str, TableSchema]) -> str:
 
 def _refuse_lazy_sources(graph: Graph, view: View) -> None:
     """`IllegalSync` for a source whose rows a writer may not be able to read."""
-    for sync in graph.catalog.syncs.all():
+    for sync in sorted(graph.catalog.syncs.of_branches(view.branches), key=attrgetter("name")):
         is_clone = sync.kind == KIND and sync.spec["what"] == "clone"
         if is_clone and sync.spec["materialize"] == "lazy" and sync.target in view.branches:
             raise IllegalSync(

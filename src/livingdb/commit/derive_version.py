@@ -74,7 +74,8 @@ def derive_version(
     view = request.view.over(schemas_of(graph, inputs))
 
     def refresh(of: View, has: Mapping[str, Version]) -> RefreshResult:
-        return refresh_view(graph, of, inputs, has, answers, staging, request.full, deltas)
+        how = request.full, deltas, request.borrowed
+        return refresh_view(graph, of, inputs, has, answers, staging, *how)
 
     if view.what == "sql" and view.materialize == "full":
         done = refresh(view, held)

@@ -6,7 +6,7 @@ difference, and a view over a hundred branches costs one, and what the branches 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from livingdb.catalog.syncs import SyncRow
@@ -42,18 +42,22 @@ class ReusableAnswer:
 
 
 def nearest_answer(
-    graph: Graph, view: View, inputs: Mapping[str, RefreshInput]
+    graph: Graph, view: View, inputs: Mapping[str, RefreshInput], epoch: str = ""
 ) -> ReusableAnswer | None:
-    """The nearest version of a view with the same query; None if nothing is near."""
+    """The nearest version of a view with the same query; None if nothing is near.
+
+    The views are those of an epoch of the catalog, for who has seen it.
+    """
     if view.what != "sql" or view.materialize != "full" or view.refresh == "full":
         return None
     best: ReusableAnswer | None = None
     least: float | None = None
-    schemas = schemas_of(graph, inputs)
-    for sync, other in _candidates(graph, view):
+    for sync, other in _candidates(graph, view, epoch):
         is_same = other.bindings == view.bindings and other.query == view.query
-        if not is_same and other.query_over(schemas) != view.query_over(schemas):
-            continue
+        if not is_same:
+            schemas = schemas_of(graph, inputs)
+            if other.query_over(schemas) != view.query_over(schemas):
+                continue
         try:
             known = _read_answer(graph, sync, other)
         except LivingDBError:
@@ -83,15 +87,13 @@ def relabel_answer(
     return {view.name: graph.versions.relabel(answer, mine, staging.sink)}
 
 
-def _candidates(graph: Graph, view: View) -> list[tuple[SyncRow, View]]:
-    found_ones = []
-    for sync in graph.catalog.syncs.with_spec_value("query", view.query, _CANDIDATES):
+def _candidates(graph: Graph, view: View, epoch: str) -> Iterator[tuple[SyncRow, View]]:
+    for sync in graph.catalog.syncs.with_query(view.query, _CANDIDATES, epoch):
         if sync.kind == KIND:
             other = View.from_json(sync.spec)
             same_key = other.key == view.key and other.materialize == "full"
             if same_key and set(other.tables) == set(view.tables):
-                found_ones.append((sync, other))
-    return found_ones
+                yield sync, other
 
 
 def _read_answer(

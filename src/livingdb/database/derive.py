@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.commit import derive as deriving
@@ -99,8 +100,9 @@ def derive(branch: Branch, request: DeriveRequest) -> None:
         return
     graph = branch.database._graph
     key = request.key
+    home = graph.branch(branch.name) if request.sql is not None and not request.params else None
     view = dataclasses.replace(
-        _view_of(branch, request),
+        _view_of(branch, request, home),
         key=(key,) if isinstance(key, str) else None if key is None else tuple(key),
         refresh=request.refresh,
         materialize=request.materialize,
@@ -122,6 +124,7 @@ def derive(branch: Branch, request: DeriveRequest) -> None:
         once=request.sync == "none",
         guard=guard,
         replaced=replaced,
+        home=home,
     )
     deriving.derive(branch.database._pipeline, wanted, branch.database.engine)
 
@@ -151,14 +154,12 @@ def _check_choices(request: DeriveRequest) -> None:
         raise InvalidData("on_break='move' is for views that follow: sync='forward'")
 
 
-def _view_of(branch: Branch, request: DeriveRequest) -> View:
+def _view_of(branch: Branch, request: DeriveRequest, home: BranchRow | None) -> View:
     graph = branch.database._graph
     if request.sql is not None:
-        if request.params:
+        if home is None:
             raise InvalidData("params= are those of a function; write the values into the query")
-        trust = branch.database.trust
-        home = graph.branch(branch.name)
-        return query_view(graph, home, request.name, request.sql, trust)
+        return query_view(graph, home, request.name, request.sql, branch.database.trust)
     if request.materialize != "full":
         raise Unsupported("what a function made is stored: materialize='full'")
     is_spark = request.spark is not None

@@ -1,9 +1,10 @@
-"""Plans of views, each made once for the tables it reads."""
+"""Plans of views, and what else is found out about them, each once for the tables it reads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import pyarrow as pa
 
@@ -13,9 +14,39 @@ from livingdb.derivation.view import View
 from livingdb.engines.portable.portability import PortableQuery, check_portability
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["columns_used", "input_of", "portable_columns", "stages_portability", "view_plan"]
+__all__ = [
+    "ViewFacts",
+    "columns_used",
+    "input_of",
+    "portable_columns",
+    "stages_portability",
+    "view_plan",
+]
 
 _Inputs = tuple[tuple[str, pa.Schema, tuple[str, ...] | None], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ViewFacts:
+    """What is found out about a view over tables with these schemas."""
+
+    view: View
+    schemas: Mapping[str, TableSchema]
+
+    @cached_property
+    def plan(self) -> Plan:
+        """See `view_plan`."""
+        return view_plan(self.view, self.schemas)
+
+    @cached_property
+    def columns_used(self) -> dict[str, list[str]]:
+        """See `columns_used`."""
+        return columns_used(self.view, self.schemas)
+
+    @cached_property
+    def portable(self) -> PortableQuery | str:
+        """See `portable_columns`."""
+        return portable_columns(self.view, self.schemas)
 
 
 def input_of(schema: TableSchema) -> Input:

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from livingdb.derivation.view import View, bound_table
-from livingdb.errors import InvalidData
 from livingdb.sql.bind_query import bind_query
-from livingdb.sql.bindings import BoundQuery, BoundTable
 from livingdb.sql.render_query import BrokenQuery, render
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["rebind_view", "with_query"]
-
-
-def with_query(view: View, bound: BoundQuery, tables: Iterable[BoundTable]) -> View:
-    """A view whose query is bound; `InvalidData` if it cannot be read over the tables."""
-    query = render(bound, tables, stars=True)
-    if isinstance(query, BrokenQuery):
-        raise InvalidData(query.reason)
-    return replace(view, query=query, bindings=bound.to_json())
+__all__ = ["rebind_view"]
 
 
 def rebind_view(

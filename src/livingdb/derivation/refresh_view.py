@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import pyarrow as pa
 
 from livingdb.derivation.arrays.kept_rows import kept_tables
 from livingdb.derivation.keyed_change import KeyedChange
 from livingdb.derivation.plan import NeedsFull, Plan, Stage
-from livingdb.derivation.plan_cache import columns_used, view_plan
+from livingdb.derivation.plan_cache import ViewFacts
 from livingdb.derivation.query_answers import Answers, EngineAnswers
 from livingdb.derivation.refresh_cost import FLOOR_ROWS, RefreshCost
 from livingdb.derivation.stage_inputs import DeltaCache, StageInput, VersionRelations
@@ -30,7 +29,14 @@ from livingdb.tables.index import Version
 from livingdb.tables.recipe import Definition
 from livingdb.tables.schema import TableSchema
 
-__all__ = ["RefreshInput", "RefreshResult", "SourceVersion", "refresh_view", "schemas_of"]
+__all__ = [
+    "RefreshInput",
+    "RefreshResult",
+    "SourceVersion",
+    "refresh_view",
+    "schemas_of",
+    "view_facts",
+]
 
 LARGE_SHARE = 0.3
 """Of a table's rows, beyond which all of a view is made anew."""
@@ -65,14 +71,6 @@ class RefreshResult:
     changes: Mapping[str, pa.Table | KeyedChange] = field(default_factory=dict)
     """For tables that differ, what changed in them, where that is known."""
 
-    @cached_property
-    def known(self) -> Mapping[str, pa.Table]:
-        """For tables that differ, the weighted rows that go and come, where they are known."""
-        return {
-            name: change if isinstance(change, pa.Table) else change.weighted_rows
-            for name, change in self.changes.items()
-        }
-
 
 def schemas_of(graph: Graph, inputs: Mapping[str, RefreshInput]) -> dict[str, TableSchema]:
     """The schemas of what a view reads now."""
@@ -89,31 +87,31 @@ def refresh_view(
     staging: Staging,
     full: bool = False,
     deltas: DeltaCache | None = None,
+    borrowed: Mapping[str, Version] | None = None,
 ) -> RefreshResult:
     """The tables of a view over its inputs; `held` are those it has, by name.
 
-    `deltas` are what is known to differ between versions; what is found out joins them.
+    `deltas` are what is known to differ between versions; what is found out joins them.  Tables
+    that have the rows of `borrowed` ones are looked up in what is kept in memory of these.
     """
-    plan, columns = _planned(graph, view, inputs)
-    reason = "ASKED_FOR" if full else _full_reason(graph, view, inputs, held, plan)
-    used = _shared_columns(view, columns, deltas)
-    work = _Refresh(graph, view, inputs, held, answers, staging, deltas or DeltaCache())
+    facts = view_facts(graph, view, inputs)
+    reason = "ASKED_FOR" if full else _full_reason(graph, view, inputs, held, facts.plan)
+    used = _shared_columns(view, facts.columns_used, deltas)
+    known = deltas or DeltaCache()
+    work = _Refresh(graph, view, inputs, held, answers, staging, known, borrowed or {})
     work.limit_columns(used)
-    for stage in plan.stages:
+    for stage in facts.plan.stages:
         work.refresh_stage(stage, reason)
     strategy = max(work.strategies, key=_STRATEGIES.index, default="linear")
     return RefreshResult(work.tables, strategy, work.reason, work.rows, answers.name, work.changes)
 
 
-def _planned(
-    graph: Graph, view: View, inputs: Mapping[str, RefreshInput]
-) -> tuple[Plan, dict[str, list[str]]]:
-    """The plan of a view, and the columns it uses of each table; found out once."""
-    place = tuple((name, item.new.version.definition) for name, item in inputs.items())
-    if place not in view.plans:
-        schemas = schemas_of(graph, inputs)
-        view.plans[place] = view_plan(view, schemas), columns_used(view, schemas)
-    found: tuple[Plan, dict[str, list[str]]] = view.plans[place]
+def view_facts(graph: Graph, view: View, inputs: Mapping[str, RefreshInput]) -> ViewFacts:
+    """What is known about a view over its inputs, found out once for all that have its query."""
+    place = view.query, view.key, tuple((n, i.new.version.definition) for n, i in inputs.items())
+    found = view.facts.get(place)
+    if found is None:
+        found = view.facts[place] = ViewFacts(view, schemas_of(graph, inputs))
     return found
 
 
@@ -171,8 +169,9 @@ class _Refresh:
         answers: Answers,
         staging: Staging,
         deltas: DeltaCache,
+        borrowed: Mapping[str, Version],
     ):
-        self._deltas = deltas
+        self._deltas, self._borrowed = deltas, borrowed
         self._graph, self._view, self._held = graph, view, held
         self._answers, self._staging = answers, staging
         self._inputs = {name: self._stage_input(item) for name, item in inputs.items()}
@@ -236,7 +235,8 @@ class _Refresh:
 
     def _maintain(self, stage: Stage, name: str, held: Version) -> None:
         versions = self._graph.versions
-        relations = VersionRelations(self._inputs, self._answers, held)
+        kept = self._borrowed.get(name)
+        relations = VersionRelations(self._inputs, self._answers, held, kept)
         change = stage.change(relations)
         if not change.num_rows:
             self._inputs[stage.name] = StageInput(versions, held, held)
@@ -252,7 +252,8 @@ class _Refresh:
         made = held
         if len(changes):
             made = versions.change(held, changes, self._staging.sink, counts)
-            kept_tables(versions).follow(versions, held, made, changes)
+            if kept is None:
+                kept_tables(versions).follow(versions, held, made, changes)
             self.tables[name] = made
             self.changes[name] = change
         self.rows = len(changes)

@@ -57,6 +57,8 @@ class RefreshRequest:
     full: bool = False
     before: At = field(default_factory=dict)
     """What the tables it has were made from, where that matters."""
+    borrowed: Mapping[str, Version] = field(default_factory=dict)
+    """Of the tables it has, those whose rows are those of another object's, which stay that's."""
 
 
 def source_positions(graph: Graph, row: SnapshotRow) -> dict[BranchId, Address]:

@@ -32,6 +32,7 @@ from livingdb.derivation.weighted_rows import (
     consolidate,
     distinct_rows,
     expand_weights,
+    gone_and_come,
     with_weight,
 )
 from livingdb.engines.request import Source, TableLocation
@@ -63,8 +64,7 @@ def weighted_diff(
         _, come = changes.apply(keys[was], gone, positions)
     else:
         _, come = versions.rows(after).lookup(keys, names)
-    before_rows, after_rows = (pa.Table.from_arrays(some, names=names) for some in (gone, come))
-    return concat_rows([with_weight(before_rows, -1), with_weight(after_rows, 1)])
+    return gone_and_come(names, gone, come)
 
 
 @dataclass
@@ -196,11 +196,17 @@ class VersionRelations:
     """Reads pairs of versions, by the names that a plan has for them."""
 
     def __init__(
-        self, pairs: Mapping[str, StageInput], answers: Answers, held: Version | None = None
+        self,
+        pairs: Mapping[str, StageInput],
+        answers: Answers,
+        held: Version | None = None,
+        kept: Version | None = None,
     ):
         self._pairs = pairs
         self._answers = answers
         self._held = held
+        self._kept = kept or held
+        """The version with the same rows under which these are kept in memory."""
 
     def delta(self, name: str) -> pa.Table:
         """The weighted rows that go and come; empty if nothing changed."""
@@ -265,6 +271,7 @@ class VersionRelations:
         They are in the order of its key, if that are the columns of the groups.
         """
         assert self._held is not None
+        assert self._kept is not None
         versions = next(iter(self._pairs.values())).versions
         schema, shape = versions.definition(self._held).schema, versions.forest(self._held).shape
         if set(schema.key) != set(keys.column_names):
@@ -272,7 +279,7 @@ class VersionRelations:
             return touched_groups(keys, rows)
         encoded = shape.keys([flat(keys.column(c.name)).cast(c.type) for c in schema.key_columns])
         wanted, first, groups = np.unique(encoded, return_index=True, return_inverse=True)
-        kept = kept_tables(versions).rows(versions, self._held, len(wanted))
+        kept = kept_tables(versions).rows(versions, self._kept, len(wanted))
         held = versions.rows(self._held) if kept is None else kept
         was, arrays = held.lookup(wanted, schema.arrow.names)
         found = pa.Table.from_arrays(arrays, schema=schema.arrow)

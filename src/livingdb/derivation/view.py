@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +13,7 @@ from livingdb.errors import Corruption
 if TYPE_CHECKING:
     from sqlglot import exp
 
+    from livingdb.derivation.plan_cache import ViewFacts
     from livingdb.sql.bindings import BoundQuery, BoundTable
     from livingdb.tables.schema import TableSchema
 
@@ -103,19 +104,26 @@ class View:
     @cached_property
     def bound(self) -> BoundQuery | None:
         """The text with what its names stand for; None if that was never found out."""
+        from livingdb.derivation.known_bindings import KnownBindings
         from livingdb.sql.bindings import BoundQuery
 
+        if isinstance(self.bindings, KnownBindings):
+            return self.bindings.bound
         return None if self.bindings is None else BoundQuery.from_json(self.bindings)
 
     @cached_property
-    def _queries(self) -> dict[tuple[object, ...], str]:
-        """The query by what columns are called."""
-        return {}
+    def _queries(self) -> dict[tuple[object, ...], str | None]:
+        """The query by what columns are called; None if it cannot be read over them."""
+        from livingdb.derivation.known_bindings import KnownBindings
+
+        return self.bindings.queries if isinstance(self.bindings, KnownBindings) else {}
 
     @cached_property
-    def plans(self) -> dict[object, Any]:
-        """What was planned for it, by the definitions of the tables it reads."""
-        return {}
+    def facts(self) -> dict[object, ViewFacts]:
+        """What was found out about it, by its query and the definitions of the tables it reads."""
+        from livingdb.derivation.known_bindings import KnownBindings
+
+        return self.bindings.facts if isinstance(self.bindings, KnownBindings) else {}
 
     def query_over(self, schemas: Mapping[str, TableSchema]) -> str:
         """The query over tables with these schemas, by their plain names.
@@ -131,8 +139,9 @@ class View:
         if key not in self._queries:
             tables = [bound_table(table.id, schemas[table.id]) for table in bound.tables]
             made = render(bound, tables, stars=True)
-            self._queries[key] = made if isinstance(made, str) else self.query
-        return self._queries[key]
+            self._queries[key] = made if isinstance(made, str) else None
+        found = self._queries[key]
+        return self.query if found is None else found
 
     def over(self, schemas: Mapping[str, TableSchema]) -> View:
         """The view with its query over tables with these schemas."""
@@ -149,7 +158,7 @@ class View:
     def to_json(self) -> dict[str, Any]:
         """The view as plain values."""
         found: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
-        found["tables"] = {name: asdict(table) for name, table in self.tables.items()}
+        found["tables"] = {name: dict(vars(table)) for name, table in self.tables.items()}
         if self.on_break == "detach":
             del found["on_break"]
         if not self.moved:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from livingdb.chunks.arrow_values import as_numbers
+from livingdb.chunks.arrow_values import as_numbers, taken_rows
 from livingdb.derivation.plan import WEIGHT
 from livingdb.derivation.row_numbers import Numbers, normalize_floats, row_numbers
 from livingdb.tables.batches import flat
@@ -24,6 +24,7 @@ __all__ = [
     "difference",
     "distinct_rows",
     "expand_weights",
+    "gone_and_come",
     "is_groupable",
     "semi_join",
     "with_weight",
@@ -43,6 +44,21 @@ def with_weight(rows: pa.Table, weight: int) -> pa.Table:
     """The rows, each with the weight."""
     weights = pa.array(np.full(rows.num_rows, weight, np.int64))
     return rows.append_column(WEIGHT, weights)
+
+
+def gone_and_come(
+    names: Sequence[str], gone: Sequence[pa.Array], come: Sequence[pa.Array]
+) -> pa.Table:
+    """Rows that go and rows that come, both with these columns, each with its weight."""
+    counts = [len(some[0]) if some else 0 for some in (gone, come)]
+    chunks = [some for some, count in zip((gone, come), counts, strict=True) if count] or [gone]
+    kinds = [part.type for part in chunks[0]]
+    columns = [
+        pa.chunked_array([part if part.type == kind else part.cast(kind) for part in parts], kind)
+        for kind, parts in zip(kinds, zip(*chunks, strict=True), strict=True)
+    ]
+    weights = np.repeat(np.array([-1, 1]), counts)
+    return pa.Table.from_arrays([*columns, pa.array(weights)], names=[*names, WEIGHT])
 
 
 def concat_rows(tables: Sequence[pa.Table]) -> pa.Table:
@@ -88,11 +104,19 @@ def consolidate(rows: pa.Table) -> pa.Table:
 def cancels_out(rows: pa.Table) -> bool:
     """Whether the same rows come and go, in the same order; False if that is not plain to see."""
     weights = as_numbers(flat(rows.column(WEIGHT)))
+    half, rest = divmod(len(weights), 2)
+    if rest:
+        return False
+    names = [name for name in rows.column_names if name != WEIGHT]
+    if (weights[:half] < 0).all() and (weights[half:] > 0).all():  # as differences come
+        is_even = not (weights[:half] + weights[half:]).any()
+        columns = map(rows.column, names)
+        return is_even and all(each.slice(0, half).equals(each.slice(half)) for each in columns)
     gone, come = np.flatnonzero(weights < 0), np.flatnonzero(weights > 0)
     if len(gone) != len(come) or (weights[gone] + weights[come]).any():
         return False
-    plain = rows.drop_columns([WEIGHT])
-    return bool(plain.take(pa.array(gone)).equals(plain.take(pa.array(come))))
+    old, new = taken_rows(gone), taken_rows(come)
+    return all(rows.column(name).take(old).equals(rows.column(name).take(new)) for name in names)
 
 
 def difference(old: pa.Table, new: pa.Table) -> pa.Table:

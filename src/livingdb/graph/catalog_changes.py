@@ -90,6 +90,7 @@ class NewBranch:
             author=self.author,
             message=self.message,
             branch=self.id,
+            is_new=isinstance(self.at, int),
         )
         if self.log_of is not None:
             source, since = self.log_of

@@ -335,6 +335,8 @@ class Graph:
 
     def note_changed_syncs(self, syncs: Iterable[SyncId], epoch: str) -> None:
         """A commit of this process changed syncs, and raised the epoch of the catalog to this."""
+        self.catalog.syncs.note_changed(syncs, epoch)
+        self.catalog.alike_names.note_epoch(epoch)
         if self._syncs is not None:
             self._syncs = self._syncs.changed(syncs, epoch)
         # An epoch of syncs, right after the one that was seen: nothing else is out of date.

@@ -16,6 +16,9 @@ from livingdb.graph.names import is_hidden
 
 __all__ = ["KnownSyncs"]
 
+_MANY = 256
+"""If more changed, all are read again."""
+
 
 @dataclass(frozen=True)
 class KnownSyncs:
@@ -46,7 +49,8 @@ class KnownSyncs:
         """After a commit that changed some, and raised the epoch to another."""
         if int(epoch) != int(self.upto) + 1:  # somebody else changed something in between
             return self
-        return replace(self, upto=epoch, outdated={*self.outdated, *syncs})
+        found = {*self.outdated, *syncs}
+        return replace(self, upto=epoch, outdated=found) if len(found) <= _MANY else self
 
     def follow(self, syncs: Syncs, branches: Branches) -> KnownSyncs:
         """As they are at the epoch `upto`: what is out of date is read again."""

@@ -78,7 +78,7 @@ def pending_refresh(
         {} if head is None else source_positions(graph, head),
         Cost(done.strategy, done.reason, done.engine),
         metrics or {},
-        done.known,
+        done.changes,
         request.trust,
     )
 

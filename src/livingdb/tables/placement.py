@@ -23,6 +23,7 @@ from livingdb.trees.nodes import Cache
 __all__ = ["Placement", "Placements"]
 
 _REMEMBERED = 1024
+_MADE = 64
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ class Placements:
         self._store = store
         self._index = index
         self._cache = cache
+        self._made: dict[Address, Definition] = {}
+        """Definitions that were made here and not asked for yet, by their addresses."""
         self.definition_at: Callable[[Address], Definition] = lru_cache(_REMEMBERED)(
             self._load_definition
         )
@@ -95,8 +98,17 @@ class Placements:
         """The trees that a tree of a version is one of."""
         return self.forest_at(version.definition if tree.layout is None else tree.layout)
 
+    def remember(self, definition: Definition) -> StoredChunk:
+        """The record of a definition that is made: who asks for it next need not read it."""
+        described = definition.to_chunk()
+        if len(self._made) >= _MADE:
+            self._made = {}
+        self._made[described.address] = definition
+        return described
+
     def _load_definition(self, address: Address) -> Definition:
-        return Definition.load(self._store, address)
+        made = self._made.pop(address, None)
+        return Definition.load(self._store, address) if made is None else made
 
     def _load_forest(self, definition: Address) -> Forest:
         return self.forest_of(self.definition_at(definition))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from livingdb.chunks.address import Address, short
 from livingdb.chunks.memory import MemoryStore
 from livingdb.chunks.near_chunks import NearChunks
-from livingdb.chunks.store import ChunkReader, ChunkStore
+from livingdb.chunks.store import ChunkReader, ChunkStore, StoredChunk
 from livingdb.errors import Forgotten
 from livingdb.tables.classify import classify
 from livingdb.tables.derived_versions import DerivedVersions
@@ -115,7 +115,9 @@ class Versions:
 
     def adopt(self, definition: Definition, root: Address, count: int, sink: Sink) -> Version:
         """A version that holds the rows under a root that is there already."""
-        described = definition.to_chunk()
+        return self._adopt(definition.to_chunk(), root, count, sink)
+
+    def _adopt(self, described: StoredChunk, root: Address, count: int, sink: Sink) -> Version:
         sink(described)
         recipe = fresh_recipe(Rows(described.address, root, count), self._is_taken)
         sink(recipe)
@@ -160,12 +162,13 @@ class Versions:
 
         It is never built upon what nobody stores.
         """
-        near, forest = self.nearest_stored(version), self.placements.forest_of(definition)
+        described = self.placements.remember(definition)
+        near, forest = self.nearest_stored(version), self.placements.forest_at(described.address)
         if near is None or self.index.is_cached(near.address):
             root = self.rows(version).build_in(forest, sink)
         else:
             root = self._rows_over(near, version).root_in(forest, sink)
-        return self.adopt(definition, root, self.count(version), sink)
+        return self._adopt(described, root, self.count(version), sink)
 
     def derive(self, recipe: Derived, sink: Sink) -> Version:
         """A version whose rows an evaluator finds when they are first read."""

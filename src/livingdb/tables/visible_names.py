@@ -22,6 +22,8 @@ _SELECTORS = ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))
 
 def check_visible(what: str, name: str) -> None:
     """`InvalidName` if a character of the name is not seen."""
+    if name.isascii() and name.isprintable():
+        return
     for character in name:
         if character != " " and _is_unseen(character):
             shown = unicodedata.name(character, "a control character")

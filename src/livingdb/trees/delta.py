@@ -148,6 +148,10 @@ class Delta:
         `positions` names the shape columns that `columns` holds; default all.
         """
         wanted = range(len(self.shape.types)) if positions is None else positions
+        if self._patches_all(keys):
+            return keys, [
+                self._patched(column, at) for column, at in zip(columns, wanted, strict=True)
+            ]
         plan = _Plan(keys, self)
         if plan.untouched:
             return keys, list(columns)
@@ -156,6 +160,20 @@ class Delta:
             for column, position in zip(columns, wanted, strict=True)
         ]
         return plan.keys(keys, self.keys), merged
+
+    def _patches_all(self, keys: KeyArray) -> bool:
+        """Whether the changes are one patch of each of the rows with these keys."""
+        is_patch = 0 < len(keys) == len(self) == self.counts[PATCH]
+        return (
+            is_patch
+            and not any(mask is not None for mask in self.present)
+            and (keys is self.keys or np.array_equal(keys, self.keys))
+        )
+
+    def _patched(self, column: pa.Array, position: int) -> pa.Array:
+        """A column of rows each of which is patched."""
+        fresh = self.columns[position]
+        return column if fresh is None or position < self.shape.key_count else fresh
 
 
 class _Plan:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from livingdb.catalog.catalog import Catalog
@@ -221,7 +223,12 @@ def test_what_a_sync_is_can_change(catalog: Catalog) -> None:
     assert catalog.syncs.by_ids([]) == []
 
 
-def test_syncs_are_found_by_a_value_of_their_spec(catalog: Catalog) -> None:
+def raise_epoch(catalog: Catalog) -> str:
+    with catalog.write() as connection:
+        return catalog.raise_epoch(connection)
+
+
+def test_syncs_are_found_by_their_query(catalog: Catalog) -> None:
     for query in ("SELECT 1", "a%b_c\\d", 'ö "quoted"', "long " * 3_000):
         start = query[:4]
         spec = {"key": None, "query": query}
@@ -230,7 +237,72 @@ def test_syncs_are_found_by_a_value_of_their_spec(catalog: Catalog) -> None:
         add(catalog, f"{start}/other", {"query": like + "x"})
         with catalog.write() as connection:
             catalog.syncs.set_state(connection, made[1].id, DETACHED, "")
-        found = catalog.syncs.with_spec_value("query", query, 2)
-        same = [one for one in found if one.spec["query"] == query]
-        assert [one.id for one in same] == [made[0].id, made[2].id], "the oldest active ones first"
-        assert len(found) <= 2 or len(query) > 10_000
+        raise_epoch(catalog)
+        found = catalog.syncs.with_query(query, 2)
+        assert [one.id for one in found] == [made[0].id, made[2].id], "the oldest active ones first"
+
+
+def test_syncs_are_found_by_their_branches_as_they_are_now(catalog: Catalog) -> None:
+    first, second = add(catalog, "b/v"), add(catalog, "a/w")
+    raise_epoch(catalog)
+    assert catalog.syncs.of_branches(["3", "1", "9"]) == [first, second], "the oldest first"
+    assert catalog.syncs.of_branches(["9"]) == []
+    with catalog.write() as connection:
+        catalog.syncs.set_ends(connection, first.id, ("9",), "8", "x")
+        catalog.syncs.drop(connection, second.id)
+        catalog.raise_epoch(connection)
+    assert [one.id for one in catalog.syncs.of_branches(["9"])] == [first.id]
+    assert catalog.syncs.of_branches(["1", "3"]) == []
+    assert catalog.syncs.all() == catalog.syncs.of_branches(["8"])
+
+
+def test_after_commits_of_this_process_only_what_they_changed_is_read(catalog: Catalog) -> None:
+    known = [add(catalog, f"{n}/v", {"query": "SELECT 1"}) for n in range(3)]
+    raise_epoch(catalog)
+    assert catalog.syncs.with_query("SELECT 1", 8) == known
+    asked = []
+    read = catalog.syncs._queries.run_prepared
+    with pytest.MonkeyPatch.context() as noting:
+        noting.setattr(
+            catalog.syncs._queries,
+            "run_prepared",
+            lambda statement, values: asked.append(statement) or read(statement, values),
+        )
+        for number in range(3, 5):
+            with catalog.write() as connection:
+                made = replace(known[0], id=new_id(), name=f"{number}/v")
+                catalog.syncs.add(connection, made)
+                epoch = catalog.raise_epoch(connection)
+            catalog.syncs.note_changed([made.id], epoch)
+        found = [one.name for one in catalog.syncs.with_query("SELECT 1", 8)]
+        assert found == ["0/v", "1/v", "2/v", "3/v", "4/v"]
+        assert len(asked) == 1, "the epoch: what was added is known"
+        with catalog.write() as connection:
+            catalog.syncs.set_state(connection, made.id, HELD, "")
+            epoch = catalog.raise_epoch(connection)
+        catalog.syncs.note_changed([made.id], epoch)
+        asked.clear()
+        assert [one.state for one in catalog.syncs.of_branches(["1"])] == [ACTIVE] * 4 + [HELD]
+        assert len(asked) == 2, "the epoch, and the one that changed"
+
+
+def test_what_others_changed_between_is_not_overlooked(catalog: Catalog) -> None:
+    mine, theirs = add(catalog, "a"), add(catalog, "b")
+    raise_epoch(catalog)
+    assert catalog.syncs.of_branches(["1"]) == [mine, theirs]
+    with catalog.write() as connection:  # somebody else, who tells nobody
+        catalog.syncs.set_state(connection, theirs.id, DETACHED, "")
+        catalog.raise_epoch(connection)
+    with catalog.write() as connection:
+        catalog.syncs.set_state(connection, mine.id, HELD, "")
+        epoch = catalog.raise_epoch(connection)
+    catalog.syncs.note_changed([mine.id], epoch)
+    assert [one.state for one in catalog.syncs.of_branches(["1"])] == [HELD, DETACHED]
+    with catalog.write() as connection:
+        catalog.syncs.set_state(connection, mine.id, ACTIVE, "")
+        epoch = catalog.raise_epoch(connection)
+    catalog.syncs.note_changed([mine.id], epoch)
+    with catalog.write() as connection:  # after it, too
+        catalog.syncs.drop(connection, theirs.id)
+        catalog.raise_epoch(connection)
+    assert [one.state for one in catalog.syncs.of_branches(["1"])] == [ACTIVE]

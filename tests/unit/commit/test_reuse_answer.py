@@ -9,13 +9,16 @@ from pathlib import Path
 import pytest
 
 import livingdb
+from livingdb.catalog.syncs import Syncs
 from livingdb.chunks.address import Address
 from livingdb.commit import reuse_answer
 from livingdb.commit.reuse_answer import nearest_answer
+from livingdb.derivation.arrays import kept_rows
 from livingdb.derivation.refresh_view import RefreshInput, SourceVersion
 from livingdb.derivation.view import View
 from livingdb.graph.graph import tables_of
 from livingdb.tables.index import Version
+from livingdb.tables.recipe import Definition
 
 QUERY = "SELECT city, count(*) AS n FROM t GROUP BY city"
 COUNT = 1_000
@@ -124,3 +127,48 @@ def test_another_view_begins_on_its_own(db: livingdb.Database, change: dict[str,
 def test_a_table_of_another_schema_is_no_help(db: livingdb.Database) -> None:
     asked = {"t": RefreshInput(None, SourceVersion(version(db, "other", "u")))}
     assert nearest_answer(db._graph, view_of(db), asked) is None
+
+
+@pytest.fixture
+def kept_reads(monkeypatch: pytest.MonkeyPatch) -> list[Address]:
+    """The versions that are read to be kept in memory."""
+    found: list[Address] = []
+    read = kept_rows._read_rows
+    monkeypatch.setattr(
+        kept_rows, "_read_rows", lambda at, rows: found.append(at) or read(at, rows)
+    )
+    return found
+
+
+def test_later_views_over_other_branches_read_nothing_again(
+    tmp_path: Path, kept_reads: list[Address], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they begin with stays in memory, and so do the syncs and what was found out of them."""
+    with livingdb.create(tmp_path / "db", engine="embedded") as db:
+        main = db.branch("main")
+        main.create_table("t", {"id": "bigint", "city": "string"}, key="id")
+        main.insert("t", {"id": range(COUNT), "city": ["Oslo", "Bodø"] * (COUNT // 2)})
+        main.derive("totals", QUERY, when="on demand")
+        branches = [main.clone(f"b{n}") for n in range(4)]
+        for number, branch in enumerate(branches):
+            branch.upsert("t", {"id": [number, 500], "city": ["Bergen", "Oslo"]})
+        branches[0].derive("v0", QUERY, when="on demand")
+        kept_reads.clear()
+        monkeypatch.setattr(Syncs, "_read_changed", None)
+        monkeypatch.setattr(Definition, "load", None)
+        for number, branch in enumerate(branches[1:], 1):
+            branch.derive(f"v{number}", QUERY, when="on demand")
+        assert kept_reads == []
+        monkeypatch.undo()
+        for number, branch in enumerate(branches):
+            found = branch.sql(f"{QUERY} ORDER BY city").to_arrow()
+            assert branch.sql(f"SELECT * FROM v{number} ORDER BY city").to_arrow() == found
+        db.check(deep=True)
+
+
+def test_a_definition_that_is_made_is_the_one_that_is_stored(db: livingdb.Database) -> None:
+    versions = db._graph.versions
+    made = version(db, "near_totals", "near_totals")
+    stored = Definition.load(versions.store, made.definition)
+    assert (versions.definition(made), made.definition) == (stored, stored.to_chunk().address)
+    assert versions.definition(made).schema.identities == stored.schema.identities

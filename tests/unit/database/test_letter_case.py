@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection
 
 import livingdb
 from livingdb import evolution as ev
+from livingdb.catalog.alike_names import AlikeNames
 from livingdb.commit import write_set
 from livingdb.tables.letter_case import alike_names, are_alike
 
@@ -286,3 +288,35 @@ def test_names_that_somebody_else_made_meanwhile(tmp_path: Path) -> None:
         other.tag("Third", "main")
         with pytest.raises(livingdb.InvalidName, match="tag 'Third'"):
             db.branch("main").clone("third")
+
+
+def test_names_stay_known_beside_own_commits_and_not_beside_those_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    read = AlikeNames.find
+
+    def noting(self: AlikeNames, connection: Connection, name: str) -> list[tuple[str, str]]:
+        found = read(self, connection, name)
+        asked.append(len(self._names))
+        return found
+
+    monkeypatch.setattr(AlikeNames, "find", noting)
+    with livingdb.create(tmp_path / "shop.ldb", engine="embedded") as db:
+        main = db.branch("main")
+        main.create_table("t", {"id": "bigint"}, key="id")
+        main.derive("Ä", "SELECT id FROM t")
+        known = db._graph.catalog.alike_names._names
+        main.derive("second", "SELECT id FROM t")
+        main.derive("third", "SELECT id FROM t")
+        assert db._graph.catalog.alike_names._names is known
+        assert asked == sorted(asked), "each commit adds to what is known"
+        with pytest.raises(livingdb.InvalidName, match="'second'"):
+            main.clone("SECOND")
+        with livingdb.open(tmp_path / "shop.ldb") as other:
+            main.clone("first")
+            other.rename_branch("first", "fourth")
+            main.derive("fifth", "SELECT id FROM t")
+            with pytest.raises(livingdb.InvalidName, match="'fourth'"):
+                main.clone("FOURTH")
+            main.clone("First")

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 import livingdb
-from livingdb.derivation.source_tables import resolve_sources
+from livingdb import evolution as ev
+from livingdb.derivation import source_tables
+from livingdb.derivation.source_tables import query_view, resolve_sources
 from livingdb.derivation.view import SourceTable
-from livingdb.errors import LivingDBError, NotFound, Unsupported
+from livingdb.errors import LivingDBError, NotFound, Unsupported, Untrusted
 from livingdb.sql.parse import parse_statement
 from livingdb.sql.render_query import render
 
@@ -168,3 +170,51 @@ def test_the_query_that_was_given_stays_as_it_is(db: livingdb.Database) -> None:
     graph = db._graph
     bound, _ = resolve_sources(graph, graph.branch("main"), "select  * FROM t -- all")
     assert bound.text == "select  * FROM t -- all"
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that are read."""
+    found: list[str] = []
+    read = source_tables.parse_statement
+    monkeypatch.setattr(source_tables, "parse_statement", lambda t: found.append(t) or read(t))
+    return found
+
+
+def test_a_query_over_tables_of_the_same_columns_is_read_once(
+    db: livingdb.Database, parsed: list[str]
+) -> None:
+    graph, text = db._graph, "SELECT w, id AS once FROM u"
+    views = {}
+    for name in ("main", "dev"):
+        views[name] = query_view(graph, graph.branch(name), "v", text, ())
+        assert set(parsed) == {text}
+        if name == "main":
+            first = len(parsed)
+    assert len(parsed) == first, "over another branch it is not read again"
+    assert views["main"].query == views["dev"].query
+    assert views["main"].bindings == views["dev"].bindings
+    sources = {name: view.tables["u"].branch for name, view in views.items()}
+    assert sources == {name: graph.branch(name).id for name in sources}, "each its own branch's"
+
+
+def test_a_query_over_other_columns_is_another(db: livingdb.Database) -> None:
+    graph, text = db._graph, "SELECT * FROM u"
+    other = db.branch("main").clone("wider")
+    before = query_view(graph, graph.branch("wider"), "v", text, ())
+    other.evolve([ev.AddColumn("u", "more", "int")])
+    after = query_view(graph, graph.branch("wider"), "v", text, ())
+    assert "more" not in before.query
+    assert "more" in after.query
+    assert query_view(graph, graph.branch("main"), "v", text, ()).query == before.query
+
+
+def test_what_one_database_trusts_another_does_not(db: livingdb.Database) -> None:
+    graph, text = db._graph, "SELECT shop_price(id) AS p FROM u"
+    home = graph.branch("main")
+    for _ in range(2):
+        assert query_view(graph, home, "v", text, ["spark:shop_*"]).tables
+        with pytest.raises(Untrusted, match="shop_price"):
+            query_view(graph, home, "v", text, ["spark:other"])
+        with pytest.raises(Untrusted, match="shop_price"):
+            query_view(graph, home, "v", text, ())

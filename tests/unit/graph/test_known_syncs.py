@@ -25,6 +25,9 @@ def check(db: livingdb.Database) -> None:
     assert (list(known), known.inactive) == (list(read), read.inactive)
     for row in graph.branches.all():
         assert list(known.of_branch(row.id)) == list(read.of_branch(row.id)), row.name
+        mine = {one.id for one in graph.catalog.syncs.of_branches([row.id])}
+        every = graph.catalog.syncs.all()
+        assert mine == {one.id for one in every if row.id in (*one.sources, one.target)}
 
 
 @pytest.fixture
@@ -84,3 +87,11 @@ def test_whatever_becomes_of_syncs(tmp_path: Path) -> None:
         check(db)
         main.evolve([ev.AddColumn("t", "y", "int")], to="next", sync="forward")
         check(db)
+
+
+def test_many_changes_that_nobody_asked_about_are_not_counted_up(tmp_path: Path) -> None:
+    with livingdb.create(tmp_path / "a.ldb") as db:
+        known = KnownSyncs.read("7", graph_of(db).catalog.syncs, graph_of(db).branches)
+        few = known.changed(map(str, range(200)), "8")
+        assert (few.upto, len(few.outdated)) == ("8", 200)
+        assert few.changed(map(str, range(200, 400)), "9") is few, "all are read again"

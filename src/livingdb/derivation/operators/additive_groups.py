@@ -280,14 +280,18 @@ def _exact_sums(
     """Sums of whole numbers by group; None if they are none, or might not fit."""
     if not (pa.types.is_integer(values.type) and pa.types.is_int64(before.type)):
         return None
-    added, held = (
-        as_numbers(flat(pc.fill_null(column, 0)).cast(pa.int64())) for column in (values, before)
-    )
+    added, held = (_whole_numbers(flat(column)) for column in (values, before))
     ends = [end for part in (added, held) if len(part) for end in (part.min(), part.max())]
     most = max(abs(int(end)) for end in ends)
     if most * len(places) >= 2**63:
         return None
     return pa.array(_add_up(np.concatenate([added * signs, held]), places, count))
+
+
+def _whole_numbers(column: pa.Array) -> Numbers:
+    """Whole numbers, those that are null as zeros."""
+    filled = pc.fill_null(column, 0) if column.null_count else column
+    return as_numbers(filled if pa.types.is_int64(filled.type) else filled.cast(pa.int64()))
 
 
 def _can_add(slot: Slot, data_type: pa.DataType) -> bool:

@@ -19,6 +19,7 @@ from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
+from livingdb.derivation.keyed_change import KeyedChange
 from livingdb.derivation.plan import WEIGHT
 from livingdb.derivation.stage_inputs import weighted_diff
 from livingdb.errors import InvalidData
@@ -80,7 +81,7 @@ class PendingChange:
     before    those that the target has seen so far
     head      the target's snapshot so far; None for a target that is just being made
     authors   who made what comes from the source
-    known     for tables of the target, the weighted rows that go and come, if that is known
+    known     for tables of the target, the rows that go and come, if that is known
     """
 
     graph: Graph
@@ -95,7 +96,7 @@ class PendingChange:
     before: Mapping[BranchId, Address] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    known: Mapping[str, pa.Table] = field(default_factory=dict)
+    known: Mapping[str, pa.Table | KeyedChange] = field(default_factory=dict)
     trust: Sequence[str] = ()
     approved_by: Sequence[str] = ()
     drafted: Mapping[BranchId, Mapping[str, Address]] = field(default_factory=dict)
@@ -225,8 +226,9 @@ class PendingChange:
     def weighted_values(self, table: str, column: str, of: str = "target") -> pa.Table:
         """The values of a column that go and come, with their weights."""
         known = self.known.get(table) if of == "target" else None
-        if known is not None and column in known.column_names:
-            return known.select([column, WEIGHT])
+        rows = known.weighted_rows if isinstance(known, KeyedChange) else known
+        if rows is not None and column in rows.column_names:
+            return rows.select([column, WEIGHT])
         both = self.side(of)[table]
         assert both.old is not None
         assert both.new is not None
