@@ -29,6 +29,9 @@ def decode_ahead(chunks: Sequence[Chunk], positions: Sequence[int]) -> None:
         place = (position, chunk.descriptors[position])
         alike.setdefault(place, []).append((chunk, body))
     for (position, descriptor), members in alike.items():
+        if len(members) == 1:
+            members[0][0].hold(position, members[0][1])
+            continue
         bodies, rows = [body for _, body in members], [chunk.rows for chunk, _ in members]
         decoded = decode_together(bodies, rows, parse_descriptor(descriptor))
         for (chunk, body), column in zip(members, decoded, strict=True):

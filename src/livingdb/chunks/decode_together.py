@@ -24,7 +24,6 @@ from livingdb.chunks.encodings import (
     decimals_exponent,
     integers_head,
     join_planes,
-    planes_head,
     scale_down,
     unfold,
     widen,
@@ -59,7 +58,7 @@ class _Integers(NamedTuple):
 class _Body(NamedTuple):
     """A body, read up to its values: those of one `form` are decoded together.
 
-    `extra` is an exponent or a prefix; `words` and `text` are of a dictionary, or of tails.
+    `extra` is a type, an exponent or a prefix; `words` and `text` are of a dictionary, or of tails.
     """
 
     form: Hashable
@@ -111,7 +110,7 @@ def _reader(data_type: pa.DataType) -> Callable[[memoryview, int], _Body | None]
     if width is None or pa.types.is_fixed_size_binary(data_type):
         return None
     if pa.types.is_floating(data_type):
-        return lambda data, rows: _read_floats(data, rows, width)
+        return _read_decimals if width == 8 else None
     return lambda data, rows: _read_integers(data, rows, width)
 
 
@@ -138,14 +137,9 @@ def _decode_integers(bodies: Sequence[_Body]) -> list[Column]:
     return _cut(values if kind == "<i8" else values.astype(kind), bodies)
 
 
-def _read_floats(data: memoryview, rows: int, width: int) -> _Body | None:
+def _read_decimals(data: memoryview, rows: int) -> _Body | None:
     exponent = decimals_exponent(data)
-    if exponent is None:
-        head = planes_head(data, rows, width)
-        if head is None or head.end != len(data):
-            return None
-        return _Body(width, _decode_planes, _Integers(head, data, rows))
-    found = _read_head(data[2:], rows, 6, 1 << 53) if width == 8 else None
+    found = None if exponent is None else _read_head(data[2:], rows, 6, 1 << 53)
     if found is None or found.head.end + 2 != len(data):
         return None
     form = (exponent, found.head.planes, found.head.folds)
@@ -156,14 +150,6 @@ def _decode_decimals(bodies: Sequence[_Body]) -> list[Column]:
     values = _joined([body.integers for body in bodies], np.float64)
     scale_down(values, bodies[0].extra)
     return _cut(values, bodies)
-
-
-def _decode_planes(bodies: Sequence[_Body]) -> list[Column]:
-    planes = _planes([body.integers for body in bodies])
-    joined = np.empty((len(planes[0]), len(planes)), np.uint8)
-    for number, plane in enumerate(planes):
-        joined[:, number] = plane
-    return _cut(joined.reshape(-1).view(f"<f{len(planes)}"), bodies)
 
 
 def _read_wide(data: memoryview, rows: int) -> _Body | None:
@@ -271,9 +257,11 @@ def _decode_tails(bodies: Sequence[_Body]) -> list[Column] | None:
     offsets = _offsets(lengths, texts)
     if offsets is None or rows * len(prefix) > _MOST_TEXT_BYTES:
         return None
-    tails = np.frombuffer(b"".join(texts), np.uint8)
     if not prefix:
-        return _cut_text(offsets, tails, bodies)
+        columns = _cut_text(offsets, np.empty(0, np.uint8), bodies)
+        letters = [np.frombuffer(text, np.uint8) for text in texts]
+        return [replace(c, data=own) for c, own in zip(columns, letters, strict=True)]
+    tails = np.frombuffer(b"".join(texts), np.uint8)
     if not lengths[0].head.planes and len({part.head.base for part in lengths}) == 1:
         return _cut_text(*with_prefix(prefix, tails.reshape(rows, len(tails) // rows)), bodies)
     whole = pc.binary_replace_slice(as_binary(offsets, tails), 0, 0, prefix)

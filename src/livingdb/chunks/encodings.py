@@ -33,7 +33,6 @@ __all__ = [
     "integers_head",
     "is_constant",
     "join_planes",
-    "planes_head",
     "scale_down",
     "unfold",
     "widen",
@@ -386,13 +385,6 @@ def decimals_exponent(data: memoryview) -> int | None:
 def scale_down(values: npt.NDArray[np.float64], exponent: int) -> None:
     """Make doubles of the integers that they are at a power of ten."""
     np.divide(values, _POWERS[exponent], out=values)
-
-
-def planes_head(data: memoryview, rows: int, width: int) -> IntegersHead | None:
-    """Where the byte planes of floats lie; None if they are encoded otherwise."""
-    if data[0] != _SPLIT:
-        return None
-    return IntegersHead(0, 0, width, 0, 0, 2, 2 + rows * width)
 
 
 def _decode_decimals(
