@@ -70,6 +70,20 @@ def test_nothing_is_handed_out_of_what_was_fetched_ahead() -> None:
             next(parts)
 
 
+def test_who_takes_little_has_little_fetched() -> None:
+    """Further ahead the more was taken: who ends early leaves little work undone."""
+    begun: list[int] = []
+    parts = in_order(lambda number: begun.append(number) or number, range(100), ahead=8)
+    assert next(parts) == 0
+    parts.close()
+    assert set(begun) <= {0, 1}
+    begun.clear()
+    assert list(in_order(lambda number: begun.append(number) or number, range(100))) == [
+        *range(100)
+    ]
+    assert sorted(begun) == [*range(100)]
+
+
 def test_what_is_stopped_is_not_stored_and_no_sync_is_to_blame(large: livingdb.Database) -> None:
     main = large.branch("main")
     main.derive("sums", "SELECT n, count(*) AS c FROM numbers GROUP BY n", when="immediate")

@@ -6,7 +6,6 @@ read, decompressed and verified without touching the others.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -74,7 +73,6 @@ __all__ = [
     "compress_draft",
     "compress_drafts",
     "compress_record",
-    "decompress_ahead",
     "draft_chunk",
     "encode_chunk",
     "encode_column",
@@ -90,7 +88,6 @@ DEFAULT_LEVEL = 1
 MAX_REFERENCE_DEPTH = 32
 MIN_COMPRESSED_BYTES = 32
 
-_MAX_AHEAD_BYTES = 1 << 20
 _MAX_TOGETHER_BYTES = 16 << 20
 
 Fetch = Callable[[Address], Buffer]
@@ -271,7 +268,7 @@ class Chunk:
         self.address = address
         self._buffer = buffer
         self._fetch = fetch
-        self._ahead: dict[int, bytes | memoryview] = {}
+        self._ahead: dict[int, memoryview | Column] = {}
         self._known_directory: Directory | None = None
         try:
             self.header, parsed = read_header(buffer, address)
@@ -290,12 +287,20 @@ class Chunk:
             )
         return to_arrow(self.canonical(position, data_type), data_type)
 
+    def hold(self, position: int, found: memoryview | Column) -> None:
+        """Take a column that was decompressed, or decoded too, for when it is asked for."""
+        self._ahead[position] = found
+
     def canonical(self, position: int, data_type: pa.DataType, depth: int = 0) -> Column:
         """One column in canonical form, verified; `data_type` must have its descriptor."""
+        ahead = self._ahead.pop(position, None)
         try:
-            body, compression = self._body(position, depth)
-            decode = decode_plain if compression == PATCH else decode_body
-            column = decode(memoryview(body), data_type, self.rows)
+            if isinstance(ahead, Column):
+                column = ahead
+            else:
+                body, compression = self._body(position, depth) if ahead is None else (ahead, ZSTD)
+                decode = decode_plain if compression == PATCH else decode_body
+                column = decode(memoryview(body), data_type, self.rows)
         except (Corruption, zstandard.ZstdError, MemoryError) as error:
             raise self._corruption(position, error) from None
         if digest_column(column) != self.digests[position]:
@@ -316,9 +321,6 @@ class Chunk:
 
     def _body(self, position: int, depth: int) -> tuple[bytes | memoryview, int]:
         """The body of a column, decompressed and not yet verified, and how it was compressed."""
-        ahead = self._ahead.pop(position, None)
-        if ahead is not None:
-            return ahead, ZSTD
         physical = self.physical(position)
         mode = physical.compression
         if mode == RAW:
@@ -397,35 +399,6 @@ class Chunk:
 
     def _corruption(self, position: int, why: object) -> Corruption:
         return Corruption(f"chunk {short(self.address)}, column {position}: {why}")
-
-
-def decompress_ahead(chunks: Sequence[Chunk], positions: Sequence[int]) -> None:
-    """Decompress columns of many chunks in one call that holds no lock.
-
-    Each is held until `column` or `canonical` asks for it.  What cannot be done in bulk, or
-    fails, is left to them.
-    """
-    many = getattr(decompressor(), "multi_decompress_to_buffer", None)
-    if many is None:
-        return
-    places: list[tuple[Chunk, int]] = []
-    frames: list[bytes | memoryview] = []
-    sizes: list[int] = []
-    for chunk in chunks:
-        for position in positions:
-            physical = chunk.physical(position)
-            if physical.compression == ZSTD and physical.encoded_bytes <= _MAX_AHEAD_BYTES:
-                places.append((chunk, position))
-                frames.append(physical.stored)
-                sizes.append(physical.encoded_bytes)
-    if len(frames) < 2:
-        return
-    try:
-        plain = many(frames, decompressed_sizes=struct.pack(f"<{len(sizes)}Q", *sizes), threads=1)
-    except (zstandard.ZstdError, MemoryError):
-        return
-    for (chunk, position), segment in zip(places, plain, strict=True):
-        chunk._ahead[position] = memoryview(segment)
 
 
 def read_payload(address: Address, buffer: Buffer, fetch: Fetch | None = None) -> bytes:

@@ -8,6 +8,7 @@ of this touches addresses, and a decoder accepts every mode an encoder ever wrot
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isnan
 from typing import Any, NamedTuple
 
@@ -18,7 +19,9 @@ from livingdb.errors import Corruption
 
 __all__ = [
     "MAX_TEXT_BYTES",
+    "IntegersHead",
     "checked_offsets",
+    "decimals_exponent",
     "decode_codes",
     "decode_floats",
     "decode_integers",
@@ -27,7 +30,12 @@ __all__ = [
     "encode_floats",
     "encode_integers",
     "encode_wide",
+    "integers_head",
     "is_constant",
+    "join_planes",
+    "scale_down",
+    "unfold",
+    "widen",
 ]
 
 Int64s = npt.NDArray[np.int64]
@@ -118,6 +126,40 @@ def _fold(plane: Bytes, folds: int) -> bytes:
     return plane.tobytes()
 
 
+class IntegersHead(NamedTuple):
+    """What encoded integers begin with: a base, and how many byte planes lie over it, and where.
+
+    The last plane has `1 << folds` rows in one byte.  Of a delta, the values are sums of what
+    is encoded, from `first` on, which is encoded no second time.
+    """
+
+    is_delta: int
+    folds: int
+    planes: int
+    base: int
+    first: int
+    start: int
+    end: int
+
+
+def integers_head(data: memoryview, rows: int) -> IntegersHead:
+    """The head of the encoded integers of at least one row; `Corruption` if they are cut short."""
+    mode, sizes = data[0], data[1]
+    delta, folds, planes = mode & 1, mode >> 1 & 7, mode >> 4
+    base_end = 2 + (sizes & 15)
+    start = base_end + (sizes >> 4)
+    if planes > 8 or folds > (3 if planes else 0) or start > 18:
+        raise Corruption("encoded integers have an impossible head")
+    stored = rows - delta
+    end = start
+    if planes:
+        end += planes * stored - stored - (-stored >> folds)
+    if len(data) < end:
+        raise Corruption("encoded integers are cut short")
+    base, first = _decode_signed(data[2:base_end]), _decode_signed(data[base_end:start])
+    return IntegersHead(delta, folds, planes, base, first, start, end)
+
+
 class _Planes(NamedTuple):
     """Encoded integers, read up to what has to be computed: a base and byte planes over it."""
 
@@ -131,23 +173,14 @@ class _Planes(NamedTuple):
 
 def _read_planes(data: memoryview, rows: int) -> _Planes:
     """What the encoded integers of at least one row say; `Corruption` if they are cut short."""
-    mode, sizes = data[0], data[1]
-    delta, folds, planes = mode & 1, mode >> 1 & 7, mode >> 4
-    base_end = 2 + (sizes & 15)
-    start = base_end + (sizes >> 4)
-    if planes > 8 or folds > (3 if planes else 0) or start > 18:
-        raise Corruption("encoded integers have an impossible head")
-    stored = rows - delta
-    whole = planes * stored - stored if planes else 0
-    end = start + whole + (-(-stored >> folds) if planes else 0)
-    if len(data) < end:
-        raise Corruption("encoded integers are cut short")
-    raw = np.frombuffer(data, np.uint8, end - start, start)
-    if folds:
-        last = _UNFOLDED[folds].take(raw[whole:]).view(np.uint8)[:stored]
+    head = integers_head(data, rows)
+    raw = np.frombuffer(data, np.uint8, head.end - head.start, head.start)
+    if head.folds:
+        stored = rows - head.is_delta
+        whole = (head.planes - 1) * stored
+        last = unfold(raw[whole:], head.folds)[:stored]
         raw = np.concatenate((raw[:whole], last)) if whole else last
-    base, first = _decode_signed(data[2:base_end]), _decode_signed(data[base_end:start])
-    return _Planes(delta, first, base, planes, raw, end)
+    return _Planes(head.is_delta, head.first, head.base, head.planes, raw, head.end)
 
 
 def decode_integers(data: memoryview, rows: int) -> tuple[Int64s, int]:
@@ -243,6 +276,12 @@ def _unfold_table(folds: int) -> npt.NDArray[Any]:
 _UNFOLDED = {folds: _unfold_table(folds) for folds in (1, 2, 3)}
 
 
+def unfold(folded: Bytes, folds: int) -> Bytes:
+    """The rows of a plane that has several in one byte, with those that fill up the last one."""
+    rows: Bytes = _UNFOLDED[folds].take(folded).view(np.uint8)
+    return rows
+
+
 def _decode_signed(data: memoryview) -> int:
     return int.from_bytes(data, "little", signed=True) if data else 0
 
@@ -257,17 +296,21 @@ def _numbers(count: int) -> Int64s:
 
 def _join(planes: _Planes, rows: int, out: npt.NDArray[Any]) -> None:
     """What the planes stand for, over their base, without the sums of a delta."""
-    count, raw, base = planes.number, planes.raw, out.dtype.type(planes.base)
-    if count == 0:
+    parts = list(planes.raw.reshape(planes.number, rows)) if planes.number else []
+    join_planes(parts, out.dtype.type(planes.base), out)
+
+
+def join_planes(parts: Sequence[Bytes], base: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
+    """What byte planes, the lowest first, stand for over a base, or a base for each row."""
+    if not len(parts):
         out[:] = base
         return
-    if count == 1:
-        np.add(raw, base, out=out)
+    if len(parts) == 1:
+        np.add(parts[0], base, out=out)
         return
-    parts = raw.reshape(count, rows)
-    residues = parts[0].astype("<u4" if count <= 4 else "<i8")
-    spread = residues.view(np.uint8).reshape(rows, -1)
-    for plane in range(1, count):
+    residues = parts[0].astype("<u4" if len(parts) <= 4 else "<i8")
+    spread = residues.view(np.uint8).reshape(len(residues), -1)
+    for plane in range(1, len(parts)):
         spread[:, plane] = parts[plane]
     np.add(residues, base, out=out)
 
@@ -325,13 +368,23 @@ def decode_floats(data: memoryview, rows: int, width: int) -> tuple[npt.NDArray[
     """The floats of the given width and how many bytes they took."""
     if len(data) < 2:
         raise Corruption("encoded floats are cut short")
-    mode, exponent = data[0], data[1]
-    if mode == _DECIMAL and exponent <= _MAX_EXPONENT and width == 8:
+    exponent = decimals_exponent(data)
+    if exponent is not None and width == 8:
         return _decode_decimals(data[2:], rows, exponent)
-    if mode != _SPLIT:
-        raise Corruption(f"encoded floats have the unknown mode {mode}")
+    if data[0] != _SPLIT:
+        raise Corruption(f"encoded floats have the unknown mode {data[0]}")
     planes, used = _unsplit(data[2:], rows, width)
     return planes.view(f"<f{width}"), 2 + used
+
+
+def decimals_exponent(data: memoryview) -> int | None:
+    """The power of ten that doubles are integers at, which follow; None if they are none."""
+    return data[1] if data[0] == _DECIMAL and data[1] <= _MAX_EXPONENT else None
+
+
+def scale_down(values: npt.NDArray[np.float64], exponent: int) -> None:
+    """Make doubles of the integers that they are at a power of ten."""
+    np.divide(values, _POWERS[exponent], out=values)
 
 
 def _decode_decimals(
@@ -346,7 +399,7 @@ def _decode_decimals(
     else:  # which doubles hold and add exactly
         values = np.empty(rows, np.float64)
         _join(planes, rows, values)
-        np.divide(values, _POWERS[exponent], out=values)
+        scale_down(values, exponent)
     return values, 2 + planes.end
 
 
@@ -384,8 +437,7 @@ def decode_wide(data: memoryview, rows: int, width: int) -> tuple[Bytes, int]:
     mode = data[0]
     if mode == 1 and width == 16:
         low, used = decode_integers(data[1:], rows)
-        halves = np.stack([low, low >> np.int64(63)], axis=1)
-        return halves.view(np.uint8).reshape(rows, width), 1 + used
+        return widen(low), 1 + used
     if mode == 2:
         if len(data) - 1 < rows * width:
             raise Corruption("encoded values are cut short")
@@ -396,3 +448,9 @@ def decode_wide(data: memoryview, rows: int, width: int) -> tuple[Bytes, int]:
         raise Corruption(f"encoded values have the unknown mode {mode}")
     joined, used = _unsplit(data[1:], rows, width)
     return joined.reshape(rows, width), 1 + used
+
+
+def widen(values: Int64s) -> Bytes:
+    """Integers as rows of 16 bytes."""
+    halves = np.stack([values, values >> np.int64(63)], axis=1)
+    return halves.view(np.uint8).reshape(len(values), 16)

@@ -23,11 +23,22 @@ from livingdb.chunks.encodings import (
 )
 from livingdb.errors import Corruption
 
-__all__ = ["TextForm", "decode_text", "encode_text", "study_text"]
+__all__ = [
+    "DICTIONARY",
+    "PLAIN",
+    "PREFIX",
+    "TextForm",
+    "as_binary",
+    "decode_text",
+    "encode_text",
+    "parts_of_binary",
+    "study_text",
+    "with_prefix",
+]
 
 Bytes = npt.NDArray[np.uint8]
 
-_PLAIN, _DICTIONARY, _PREFIX = 0, 1, 2
+PLAIN, DICTIONARY, PREFIX = 0, 1, 2
 _MIN_PREFIX_BYTES, _MAX_PREFIX_BYTES = 3, 255
 _SAMPLE_ROWS = 128
 _FEW_ROWS = 16
@@ -49,7 +60,7 @@ def study_text(offsets: npt.NDArray[np.int32], data: Bytes) -> TextForm | None:
     """What makes text smaller; None if it is of too few rows to look."""
     if len(offsets) <= _FEW_ROWS:
         return None
-    array = _binary(offsets, data)
+    array = as_binary(offsets, data)
     words, codes = _dictionary(array) or (None, None)
     return TextForm(array, words, codes, *_bounds(array if words is None else words))
 
@@ -69,9 +80,9 @@ def encode_text(offsets: npt.NDArray[np.int32], data: Bytes, form: TextForm | No
     Without a form they are as they are: zstd alone finds most of what repeats in few rows.
     """
     if form is not None and form.words is not None and form.codes is not None:
-        ends, letters = _parts(form.words)
+        ends, letters = parts_of_binary(form.words)
         codes = np.frombuffer(form.codes.buffers()[1], np.int32, len(form.codes))
-        head = struct.pack("<BII", _DICTIONARY, len(form.words), len(letters))
+        head = struct.pack("<BII", DICTIONARY, len(form.words), len(letters))
         parts = (head, encode_integers(np.diff(ends)), letters.data, encode_integers(codes))
         return b"".join(parts)
     lengths = np.diff(offsets)
@@ -79,19 +90,19 @@ def encode_text(offsets: npt.NDArray[np.int32], data: Bytes, form: TextForm | No
     if form is not None and len(prefix) >= _MIN_PREFIX_BYTES:
         # Arrow needs the stop: without one it sizes its result wrongly.
         tails = pc.binary_slice(form.array, len(prefix), int(lengths.max()))
-        head = struct.pack("<BB", _PREFIX, len(prefix)) + prefix
-        lengths, data = lengths - np.int32(len(prefix)), _parts(tails)[1]
+        head = struct.pack("<BB", PREFIX, len(prefix)) + prefix
+        lengths, data = lengths - np.int32(len(prefix)), parts_of_binary(tails)[1]
     else:
-        head = bytes([_PLAIN])
+        head = bytes([PLAIN])
     return b"".join((head, struct.pack("<I", len(data)), encode_integers(lengths), data.data))
 
 
-def _binary(offsets: npt.NDArray[np.int32], data: Bytes | memoryview) -> pa.Array:
+def as_binary(offsets: npt.NDArray[np.int32], data: Bytes | memoryview) -> pa.Array:
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers, 0)
 
 
-def _parts(array: pa.Array) -> tuple[npt.NDArray[np.int32], Bytes]:
+def parts_of_binary(array: pa.Array) -> tuple[npt.NDArray[np.int32], Bytes]:
     """Offsets and bytes of a binary array that is no slice."""
     _, offset_buffer, text = array.buffers()
     if offset_buffer is None:
@@ -123,19 +134,19 @@ def _shared_prefix(least: bytes, greatest: bytes) -> bytes:
 def decode_text(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], Bytes, int]:
     """Offsets, bytes, and how many encoded bytes they took."""
     mode = data[0]
-    if mode == _PLAIN:
+    if mode == PLAIN:
         offsets, letters, used = _decode_plain(data[1:], rows)
         return offsets, letters, 1 + used
-    if mode == _PREFIX:
+    if mode == PREFIX:
         at = 2 + data[1]
         if rows * data[1] + len(data) > MAX_TEXT_BYTES:
             raise Corruption("encoded text is longer than a column can be")
         offsets, letters, used = _decode_plain(data[at:], rows)
         if rows and is_constant(data[at + 4 :]):
-            return *_with_prefix(data[2:at], letters.reshape(rows, len(letters) // rows)), at + used
-        whole = pc.binary_replace_slice(_binary(offsets, letters), 0, 0, bytes(data[2:at]))
-        return *_parts(whole), at + used
-    if mode != _DICTIONARY:
+            return *with_prefix(data[2:at], letters.reshape(rows, len(letters) // rows)), at + used
+        whole = pc.binary_replace_slice(as_binary(offsets, letters), 0, 0, bytes(data[2:at]))
+        return *parts_of_binary(whole), at + used
+    if mode != DICTIONARY:
         raise Corruption(f"encoded text has the unknown mode {mode}")
     count, size = struct.unpack_from("<II", data, 1)
     if count > rows:
@@ -144,17 +155,17 @@ def decode_text(data: memoryview, rows: int) -> tuple[npt.NDArray[np.int32], Byt
     at = 9 + used
     if len(data) < at + size:
         raise Corruption("encoded text is cut short")
-    words = _binary(ends, data[at : at + size])
+    words = as_binary(ends, data[at : at + size])
     codes, used = decode_codes(data[at + size :], rows, count)
     if rows * size > MAX_TEXT_BYTES:
         lengths = np.diff(ends).astype(np.int64)
         if int(lengths[codes].sum()) > MAX_TEXT_BYTES:
             raise Corruption("encoded text is longer than a column can be")
     places = from_numbers(codes, pa.uint8() if codes.dtype == np.uint8 else pa.int64())
-    return *_parts(pc.take(words, places, boundscheck=False)), at + size + used
+    return *parts_of_binary(pc.take(words, places, boundscheck=False)), at + size + used
 
 
-def _with_prefix(prefix: memoryview, tails: Bytes) -> tuple[npt.NDArray[np.int32], Bytes]:
+def with_prefix(prefix: bytes | memoryview, tails: Bytes) -> tuple[npt.NDArray[np.int32], Bytes]:
     """Offsets and bytes of values of one length, each of them the prefix and its tail."""
     rows, size = len(tails), len(prefix)
     whole = np.empty((rows, size + tails.shape[1]), np.uint8)

@@ -18,12 +18,13 @@ import pyarrow as pa
 
 from livingdb.chunks.address import Address
 from livingdb.chunks.arrow_values import empty, taken_rows
-from livingdb.chunks.chunk import Chunk, decompress_ahead
+from livingdb.chunks.chunk import Chunk
+from livingdb.chunks.decode_ahead import decode_ahead
 from livingdb.trees.compare import choose, differs, gather
 from livingdb.trees.delta import DELETE, UPSERT, Delta
 from livingdb.trees.keys import KeyArray, align, search
 from livingdb.trees.nodes import Entries, Entry, Leaf, Reader, node_entry
-from livingdb.trees.scan import ALL, Span, leaf_rows
+from livingdb.trees.scan import ALL, Span, leaf_rows, most_leaves
 from livingdb.trees.shape import Shape
 from livingdb.trees.workers import in_order
 from livingdb.trees.zones import zone_of
@@ -43,8 +44,6 @@ __all__ = [
 INSERTED, UPDATED, DELETED = 0, 1, 2
 
 Positions = npt.NDArray[np.int64]
-
-_GROUP_REGIONS = 8
 
 
 @dataclass(frozen=True)
@@ -110,44 +109,56 @@ def diff(reader: Reader, before: Address, after: Address, span: Span = ALL) -> I
 
 @dataclass(frozen=True)
 class _Pair:
-    """A region and, where each side of it is one plain leaf, the two leaves."""
+    """A region with its leaves; which columns differ, where each side is one plain leaf."""
 
     region: Region
-    leaves: tuple[Leaf, Leaf] | None
-    changed: list[int]
+    before: list[Entries | Leaf]
+    after: list[Entries | Leaf]
+    changed: list[int] | None
 
 
 def _region_groups(
     reader: Reader, before: Address, after: Address, span: Span
 ) -> Iterator[list[Region]]:
     regions = (region for region in differing_regions(reader, before, after) if region.meets(span))
-    while group := list(itertools.islice(regions, _GROUP_REGIONS)):
+    most = max(most_leaves(len(reader.shape.types)) // 2, 1)
+    while group := list(itertools.islice(regions, most)):
         yield group
 
 
 def _fetch(reader: Reader, regions: list[Region]) -> list[_Pair]:
-    """The leaves of regions, with the columns that differ decompressed."""
+    """The leaves of regions, with the columns that are to be compared or told decoded."""
     pairs = [_pair(reader, region) for region in regions]
+    every = tuple(range(len(reader.shape.types)))
     by_columns: dict[tuple[int, ...], list[Chunk]] = {}
     for pair in pairs:
-        if pair.leaves is not None:
-            fresh = [leaf.chunk for leaf in pair.leaves if leaf.is_unread]
-            by_columns.setdefault(tuple(pair.changed), []).extend(fresh)
+        changed = every if pair.changed is None else tuple(pair.changed)
+        for columns, nodes in ((every, pair.before), (changed, pair.after)):
+            fresh = [node.chunk for node in nodes if isinstance(node, Leaf) and node.is_unread]
+            by_columns.setdefault(columns, []).extend(fresh)
     for columns, chunks in by_columns.items():
-        decompress_ahead(chunks, columns)
+        decode_ahead(chunks, columns)
     return pairs
 
 
 def _pair(reader: Reader, region: Region) -> _Pair:
-    if len(region.before) == 1 and len(region.after) == 1:
-        old = reader.read(region.before.addresses[0], keep=False)
-        new = reader.read(region.after.addresses[0], keep=False)
-        if isinstance(old, Leaf) and isinstance(new, Leaf) and old.rows == new.rows:
-            pairs = zip(old.chunk.digests, new.chunk.digests, strict=True)
-            changed = [position for position, (one, other) in enumerate(pairs) if one != other]
-            if not changed or changed[0] >= reader.shape.key_count:
-                return _Pair(region, (old, new), changed)
-    return _Pair(region, None, [])
+    olds = [reader.read(address, keep=False) for address in region.before.addresses]
+    news = [reader.read(address, keep=False) for address in region.after.addresses]
+    return _Pair(region, olds, news, _changed_columns(reader, olds, news))
+
+
+def _changed_columns(
+    reader: Reader, olds: list[Entries | Leaf], news: list[Entries | Leaf]
+) -> list[int] | None:
+    """Which columns of two leaves with the same keys differ; None if they are not such."""
+    if len(olds) != 1 or len(news) != 1:
+        return None
+    (old,), (new,) = olds, news
+    if not isinstance(old, Leaf) or not isinstance(new, Leaf) or old.rows != new.rows:
+        return None
+    pairs = zip(old.chunk.digests, new.chunk.digests, strict=True)
+    changed = [position for position, (one, other) in enumerate(pairs) if one != other]
+    return changed if not changed or changed[0] >= reader.shape.key_count else None
 
 
 def region_diff(reader: Reader, region: Region) -> DiffBatch | None:
@@ -269,10 +280,13 @@ def _ends_with(leaves: Entries, end: KeyArray) -> bool:
 
 
 def _compare_pair(reader: Reader, pair: _Pair) -> DiffBatch | None:
-    if pair.leaves is not None:
-        return _compare_same_keys(*pair.leaves, pair.changed)
-    old_keys, old_columns = _rows(reader, pair.region.before)
-    new_keys, new_columns = _rows(reader, pair.region.after)
+    if pair.changed is not None:
+        (old,), (new,) = pair.before, pair.after
+        assert isinstance(old, Leaf)
+        assert isinstance(new, Leaf)
+        return _compare_same_keys(old, new, pair.changed)
+    old_keys, old_columns = _rows(reader, pair.region.before, pair.before)
+    new_keys, new_columns = _rows(reader, pair.region.after, pair.after)
     return _compare(old_keys, old_columns, new_keys, new_columns)
 
 
@@ -293,9 +307,14 @@ def _compare_same_keys(old: Leaf, new: Leaf, changed: list[int]) -> DiffBatch | 
     return DiffBatch(keys, kinds, before, after)
 
 
-def _rows(reader: Reader, leaves: Entries) -> tuple[KeyArray, list[pa.Array]]:
+def _rows(
+    reader: Reader, leaves: Entries, nodes: list[Entries | Leaf]
+) -> tuple[KeyArray, list[pa.Array]]:
     shape = reader.shape
-    parts = [leaf_rows(reader, address, keep=False) for address in leaves.addresses]
+    parts = [
+        leaf_rows(reader, address, keep=False, node=node)
+        for address, node in zip(leaves.addresses, nodes, strict=True)
+    ]
     parts = [part for part in parts if len(part[0])]
     if not parts:
         columns = [empty(data_type) for data_type in shape.types]

@@ -213,6 +213,7 @@ class Leaf:
         self.rows = chunk.rows
         self._columns: dict[int, pa.Array] = {}
         self._batches: dict[tuple[int, ...], pa.RecordBatch] = {}
+        self._weighed = 0
         self._size_bytes = 16 * self.rows + 512
 
     def column(self, position: int) -> pa.Array:
@@ -221,7 +222,6 @@ class Leaf:
         if found is None:
             found = self.chunk.column(position, self.shape.types[position])
             self._columns[position] = found
-            self._size_bytes += int(found.get_total_buffer_size())
         return found
 
     def columns(self, positions: Sequence[int] | None = None) -> list[pa.Array]:
@@ -248,6 +248,10 @@ class Leaf:
 
     def size_bytes(self) -> int:
         """About how much memory the leaf holds."""
+        if self._weighed != len(self._columns):
+            columns = list(self._columns.values())
+            weight = sum(int(column.get_total_buffer_size()) for column in columns)
+            self._size_bytes, self._weighed = 16 * self.rows + 512 + weight, len(columns)
         return self._size_bytes
 
 
@@ -332,14 +336,21 @@ class Reader:
         """Whether the store has the node."""
         return bool(self.store.contains([address])[0])
 
+    def at_hand(self, address: Address) -> Entries | Leaf | None:
+        """The node at the address if it is in the cache."""
+        found = self.cache.get(address)
+        # Tables that differ only in how their keys are made share leaves, not keys.
+        if found is not None and found.shape.read_format == self.shape.read_format:
+            return found
+        return None
+
     def read(self, address: Address, keep: bool = True) -> Entries | Leaf:
         """The node at the address: `Entries` or a `Leaf`; `keep` puts it in the cache.
 
         `LimitExceeded` if it would have to be read, and what is done here was stopped.
         """
-        found = self.cache.get(address)
-        # Tables that differ only in how their keys are made share leaves, not keys.
-        if found is not None and found.shape.read_format == self.shape.read_format:
+        found = self.at_hand(address)
+        if found is not None:
             return found
         check_interruption()
         chunk = Chunk(address, self.store.get(address), self.store.get)

@@ -1,7 +1,8 @@
 """Scans: the rows of a key range, with only the columns and leaves that matter.
 
-Leaves are fetched and decompressed some ahead, in groups, on worker threads and come out in
-key order.  Changes that lie over the tree are applied leaf by leaf.
+Leaves are fetched and decoded some ahead, in groups, on worker threads and come out in key
+order; what they hold is verified as it is handed out.  Changes that lie over the tree are
+applied leaf by leaf.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import pyarrow as pa
 from livingdb.chunks import arrow_functions as pc
 from livingdb.chunks.address import Address
 from livingdb.chunks.arrow_values import as_mask
-from livingdb.chunks.chunk import decompress_ahead
 from livingdb.trees.delta import Delta
 from livingdb.trees.keys import KeyArray, align
 from livingdb.trees.nodes import Entries, Leaf, Reader
@@ -31,13 +31,15 @@ __all__ = [
     "count_rows",
     "kept_spans",
     "leaf_rows",
+    "most_leaves",
+    "read_leaves",
     "scan",
     "split",
 ]
 
 Mask = npt.NDArray[np.bool_]
 
-_GROUP_LEAVES = 16
+_GROUP_LEAVES, _GROUP_COLUMNS = 16, 256
 _AHEAD_GROUPS = 3
 
 
@@ -163,6 +165,23 @@ def leaf_rows(
     return keys, [pa.concat_arrays(list(c)) for c in zip(*(p[1] for p in parts), strict=True)]
 
 
+def most_leaves(columns: int) -> int:
+    """How many leaves are fetched together, by how many of their columns are read."""
+    return min(_GROUP_LEAVES, max(_GROUP_COLUMNS // max(columns, 1), 1))
+
+
+def read_leaves(
+    reader: Reader, addresses: Sequence[Address], positions: Sequence[int], keep: bool
+) -> list[Entries | Leaf]:
+    """Leaves whose columns are decoded, all of them in few calls; verified when asked for."""
+    from livingdb.chunks.decode_ahead import decode_ahead
+
+    nodes = [reader.read(address, keep) for address in addresses]
+    unread = [node.chunk for node in nodes if isinstance(node, Leaf) and node.is_unread]
+    decode_ahead(unread, positions)
+    return nodes
+
+
 def scan(
     reader: Reader,
     root: Address,
@@ -188,11 +207,10 @@ def scan(
         needed = sorted({*range(reader.shape.key_count), *wanted})
 
     def fetch(group: list[_Task]) -> list[tuple[_Task, Entries | Leaf]]:
-        nodes = [(task, reader.read(task.address, keep)) for task in group]
-        decompress_ahead([n.chunk for _, n in nodes if isinstance(n, Leaf) and n.is_unread], needed)
-        return nodes
+        nodes = read_leaves(reader, [task.address for task in group], needed, keep)
+        return list(zip(group, nodes, strict=True))
 
-    groups = _task_groups(_tasks(reader, root, span, filters, changes))
+    groups = _task_groups(_tasks(reader, root, span, filters, changes), most_leaves(len(needed)))
     for group in in_order(fetch, groups, ahead=_AHEAD_GROUPS):
         for task, node in group:
             if isinstance(node, Entries) and task.delta is None:
@@ -202,12 +220,12 @@ def scan(
                 yield from _read(reader, node, task, positions, span)
 
 
-def _task_groups(tasks: Iterator[_Task]) -> Iterator[list[_Task]]:
+def _task_groups(tasks: Iterator[_Task], most: int) -> Iterator[list[_Task]]:
     """Runs of leaves to fetch together: few at first, so that a short read starts at once."""
     size = 1
     while group := list(itertools.islice(tasks, size)):
         yield group
-        size = min(2 * size, _GROUP_LEAVES)
+        size = min(2 * size, most)
 
 
 def _read(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from livingdb.chunks.address import Address
 from livingdb.chunks.arrow_values import taken_rows
 from livingdb.trees.keys import KeyArray, align, search
 from livingdb.trees.nodes import Entries, Leaf, Reader, as_batch
-from livingdb.trees.scan import Span, leaf_rows
+from livingdb.trees.scan import Span, leaf_rows, most_leaves, read_leaves
+from livingdb.trees.workers import in_order
 
 __all__ = ["contains", "places_of_spans", "seek", "seek_many", "seek_spans"]
 
 _FEW = 4
+_MANY_LEAVES, _AHEAD_GROUPS = 8, 2
 
 
 def seek(reader: Reader, root: Address, key: Any) -> tuple[Leaf, int] | None:
@@ -46,19 +49,44 @@ def seek_many(
     wanted = tuple(range(len(shape.types)) if positions is None else positions)
     found = np.zeros(len(keys), bool)
     pieces: list[pa.RecordBatch] = []
-    for address, start, stop in _owners(reader, root, keys, 0):
-        leaf_keys, rows = _leaf_batch(reader, address, wanted, keep)
+    owners = _owners(reader, root, keys, 0)
+    nodes = _leaves(reader, [owner for owner, *_ in owners], wanted, keep)
+    for (address, start, stop), node in zip(owners, nodes, strict=True):
+        leaf_keys, rows = _leaf_batch(reader, address, wanted, keep, node)
         hit, at = _match(leaf_keys, keys[start:stop])
         found[start:stop] = hit
         _take(rows, at[hit], pieces)
     return found, _join(pieces, [shape.types[position] for position in wanted])
 
 
+def _leaves(
+    reader: Reader, addresses: Sequence[Address], positions: Sequence[int], keep: bool
+) -> Iterable[Entries | Leaf | None]:
+    """The leaves, decoded some ahead where many are not at hand; else None for those."""
+    if len(addresses) < _MANY_LEAVES:
+        return [None] * len(addresses)
+    held = [reader.at_hand(address) for address in addresses]
+    if held.count(None) < _MANY_LEAVES:
+        return held
+    needed = sorted({*range(reader.shape.key_count), *positions})
+    size = most_leaves(len(needed))
+    groups = [addresses[at : at + size] for at in range(0, len(addresses), size)]
+
+    def fetch(group: Sequence[Address]) -> list[Entries | Leaf]:
+        return read_leaves(reader, group, needed, keep)
+
+    return chain.from_iterable(in_order(fetch, groups, ahead=_AHEAD_GROUPS))
+
+
 def _leaf_batch(
-    reader: Reader, address: Address, positions: tuple[int, ...], keep: bool = True
+    reader: Reader,
+    address: Address,
+    positions: tuple[int, ...],
+    keep: bool = True,
+    node: Entries | Leaf | None = None,
 ) -> tuple[KeyArray, pa.RecordBatch]:
     """As `leaf_rows`: keys and the columns asked for."""
-    node = reader.read(address, keep)
+    node = reader.read(address, keep) if node is None else node
     if isinstance(node, Leaf):
         return node.keys, node.batch(positions)
     keys, columns = leaf_rows(reader, address, positions, keep, node)

@@ -33,7 +33,7 @@ def pool() -> ThreadPoolExecutor:
 def in_order(
     function: Callable[[Item], Result], items: Iterable[Item], ahead: int = 16
 ) -> Iterator[Result]:
-    """Results in the order of the items, computed up to `ahead` items early.
+    """Results in the order of the items, computed up to `ahead` items early, at first fewer.
 
     `LimitExceeded` before the next one, if whoever takes them was stopped.
     """
@@ -46,12 +46,14 @@ def in_order(
         yield function(first)
         return
     waiting: deque[Future[Result]] = deque(pool().submit(function, i) for i in (first, second))
+    early = 2
     try:
         for item in source:
-            waiting.append(pool().submit(function, item))
-            if len(waiting) > ahead:
+            if len(waiting) >= early:
                 check_interruption()
                 yield waiting.popleft().result()
+                early = min(early + 1, ahead + 1)
+            waiting.append(pool().submit(function, item))
         while waiting:
             check_interruption()
             yield waiting.popleft().result()

@@ -18,13 +18,13 @@ from livingdb.chunks.chunk import (
     NODE,
     Chunk,
     compress_drafts,
-    decompress_ahead,
     draft_chunk,
     encode_chunk,
     encode_record,
     read_payload,
     references,
 )
+from livingdb.chunks.decode_ahead import decode_ahead
 from livingdb.chunks.plain import decode_plain, encode_plain
 from livingdb.chunks.types import describe, normalise_array, normalise_type
 from livingdb.errors import Corruption, InvalidData, LivingDBError, Unsupported
@@ -105,7 +105,7 @@ class TestRoundTrips:
         stored = compress_drafts(drafts)
         assert stored == [encode_chunk([array, array]) for array in arrays]
         chunks = [Chunk(each.address, memoryview(each.data)) for each in stored]
-        decompress_ahead(chunks, [0, 1])
+        decode_ahead(chunks, [0, 1])
         for chunk, array in zip(chunks, arrays, strict=True):
             for place in (1, 0, 1):
                 assert values(chunk.column(place, array.type)) == values(array)
