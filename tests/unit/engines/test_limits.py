@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 import livingdb
+from livingdb.engines import engine_choice, planned_answer
 from livingdb.engines.embedded import duckdb_dialect, session
+from livingdb.engines.request import Engine
 from livingdb.interruption import check_interruption, interruptible
 from livingdb.spark.options import check_partitions
 from livingdb.sql import spark_grammar
@@ -52,6 +54,48 @@ def test_what_is_nested_too_deeply(db: livingdb.Database) -> None:
         with pytest.raises(livingdb.LivingDBError, match="nested too deeply"):
             refused()
     assert main.head.id == head
+
+
+def without_engines(name: str) -> Engine:
+    raise AssertionError(f"{name} is asked")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"SELECT {' + '.join(['1'] * 3000)}", "nested too deeply"),
+        (" UNION ALL ".join(["SELECT id FROM t"] * 1500), "nested too deeply"),
+        (f"SELECT 1 FROM t GROUP BY CUBE ({', '.join(f'id + {i}' for i in range(60))})", "sets"),
+        ("SELECT 1 FROM t GROUP BY CUBE (1,2,3,4,5,6,7), CUBE (1,2,3,4,5,6)", "4,096 sets"),
+        (f"SELECT 1 FROM t GROUP BY {', '.join(['id'] * 13)} WITH CUBE", "4,096 sets"),
+        (f"SELECT 1 FROM t {' '.join(f'JOIN t t{i} USING (id)' for i in range(129))}", "128 table"),
+    ],
+    ids=["sum", "union", "cube", "cubes", "with cube", "joins"],
+)
+def test_what_no_engine_comes_to_an_end_with(
+    db: livingdb.Database, text: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused when it is read, and no engine is started for it."""
+    for module in (engine_choice, planned_answer):
+        monkeypatch.setattr(module, "load_engine", without_engines)
+    main, head = db.branch("main"), db.branch("main").head.id
+    for engine in (None, "spark"):
+        with pytest.raises((livingdb.InvalidData, livingdb.Unsupported), match=message):
+            main.sql(text, engine=engine)
+    with pytest.raises((livingdb.InvalidData, livingdb.Unsupported), match=message):
+        main.derive("v", sql=text)
+    with pytest.raises((livingdb.InvalidData, livingdb.Unsupported), match=message):
+        main.sql(f"DELETE FROM t WHERE id IN ({text})")
+    assert main.head.id == head
+
+
+def test_many_sets_and_joins(db: livingdb.Database) -> None:
+    """As many as are taken are answered."""
+    columns = ", ".join(f"id % {i} AS c{i}" for i in range(1, 7))
+    query = f"SELECT count(*) AS n FROM (SELECT {columns} FROM t) GROUP BY CUBE (c1,c2,c3,c4,c5,c6)"
+    assert len(db.at("main").sql(query)) > 64
+    joins = " ".join(f"JOIN t t{i} ON t{i}.id = t.id" for i in range(20))
+    assert len(db.at("main").sql(f"SELECT t.id FROM t {joins}")) == 120
 
 
 def test_memory_of_queries(db: livingdb.Database, monkeypatch: pytest.MonkeyPatch) -> None:
