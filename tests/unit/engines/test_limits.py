@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Timer
@@ -107,6 +108,33 @@ def test_memory_of_queries(db: livingdb.Database, monkeypatch: pytest.MonkeyPatc
         with pytest.raises(livingdb.Unsupported, match="memory_limit"):
             main.sql(LISTS)
         assert main.sql("SELECT count(*) AS n FROM t").to_arrow().column("n")[0].as_py() == 120
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        *("repeat(v, 1000000)", "repeat('é', 524289)", "repeat(repeat(v, 5000), 5000)"),
+        *("lpad(v, 2147483647, 'ab')", "rpad(v, 1048577, 'c')", "space(2147483647)"),
+        "repeat(v, CAST(id AS INT) * 10000000 + 10000000)",
+    ],
+)
+def test_texts_that_functions_make_are_short(db: livingdb.Database, made: str) -> None:
+    """No engine counts them against its limit while it makes those of many rows."""
+    main, before = db.branch("main"), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for text in (f"SELECT {made} AS x FROM t", f"SELECT id FROM t WHERE length({made}) > 5"):
+        with pytest.raises(livingdb.InvalidData, match="at most 1,048,576 bytes"):
+            main.sql(text, engine="embedded")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 19  # KiB
+    assert len(main.sql(f"SELECT CASE WHEN id < 0 THEN {made} END AS x FROM t")) == 120
+
+
+def test_texts_that_functions_make(db: livingdb.Database) -> None:
+    row = "repeat(v, -1) AS a, repeat('é', 3) AS b, lpad('a', 3, 'xy') AS c"
+    row += ", rpad('abc', 2, 'x') AS d, space(2) AS e, repeat(CAST(NULL AS STRING), 5) AS f"
+    row += ", length(repeat('ab', 524288)) AS g"
+    found = db.at("main").sql(f"SELECT {row} FROM t LIMIT 1", engine="embedded").to_arrow()
+    wanted = {"a": "", "b": "ééé", "c": "xya", "d": "ab", "e": "  ", "f": None, "g": 1 << 20}
+    assert found.to_pylist() == [wanted]
 
 
 def test_time_of_queries(db: livingdb.Database) -> None:
