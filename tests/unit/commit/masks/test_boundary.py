@@ -7,7 +7,7 @@ from tests.unit.commit.masks.shop import NAME, names, rows
 
 import livingdb
 from livingdb.errors import NotFound, RuleViolation, Unsupported
-from livingdb.evolution import RenameColumn
+from livingdb.evolution import AddColumn, RenameColumn
 
 RAW = {"raw 0", "raw 1", "raw 2"}
 HOW = pytest.mark.parametrize("how", ["immediate", "deferred", "once", "both", "evolve", "reverse"])
@@ -131,6 +131,10 @@ def test_no_rows_are_picked_past_a_mask_in_place(
     note = dev.table("orders").get(3)
     assert note is not None
     assert note["note"] == "three"
+    main.evolve(AddColumn("customers", "extra", "string"))
+    main.update("customers", [{"id": 3, "name": "raw 2"}])
+    with pytest.raises(RuleViolation, match="'customers' is not put on a branch"):
+        db.apply(db.diff("main~2", "main"), "dev")
     assert RAW.isdisjoint(names(dev))
 
 
