@@ -60,9 +60,9 @@ class _PublicHTTPSConnection(HTTPSConnection):
 
 def _check_written_host(request: Request) -> None:
     """An address that stands where a name could is looked at even if a proxy connects to it."""
-    from urllib.parse import urlsplit
+    from urllib.parse import unquote, urlsplit
 
-    host = (urlsplit(request.full_url).hostname or "").rstrip(".")
+    host = unquote(urlsplit(request.full_url).hostname or "").lower().rstrip(".")
     if host == "localhost" or host.endswith(".localhost"):
         raise _private(host)
     try:

@@ -11,7 +11,7 @@ from livingdb.commit.keep_schema import SchemaKept, keeps_schema, rehearse
 from livingdb.commit.merge import MergeOptions, merge_cleanly, schema_error
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
-from livingdb.commit.replay import Kinship, columns_known, in_schema_of
+from livingdb.commit.replay import Kinship, check_masks, columns_known, in_schema_of
 from livingdb.evolution.merge_schemas import SchemaMerge, patch_schema, replay_changes
 from livingdb.evolution.plan import changed_tables
 from livingdb.evolution.schema_elements import MadeChange
@@ -64,6 +64,7 @@ def apply_difference(
         mine = tables_of(graph, ours)
         after, versions = pipeline.lifter.tables_after(mine, done.onto_ours, attempt.staging)
         sides = _sides(graph, difference, after, attempt.staging)
+        check_masks(pipeline, ours, difference.end, *sides)
         kin = Kinship(lambda: done.aliases, lambda: columns_known(pipeline, difference.end, ours))
         base, theirs = in_schema_of(graph, after, *sides, kin, attempt.staging)
         options = MergeOptions(on_conflict="theirs")

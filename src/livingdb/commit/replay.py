@@ -25,6 +25,7 @@ from livingdb.evolution.equal_changes import unified_changes
 from livingdb.evolution.lenses.lens import RowImages
 from livingdb.evolution.lenses.row_alignment import align_rows, keys_of
 from livingdb.evolution.lenses.sides import images_between
+from livingdb.evolution.masked_history import remasked_columns
 from livingdb.evolution.merge_schemas import replay_changes
 from livingdb.evolution.plan import apply_changes, changed_tables, definitions_of, plan_changes
 from livingdb.evolution.rebuild_table import can_rebuild, rebuild_table
@@ -50,7 +51,7 @@ from livingdb.tables.index import Version
 from livingdb.tables.schema import TableSchema
 from livingdb.trees.compare import differs
 
-__all__ = ["Kinship", "cherry_pick", "columns_known", "in_schema_of", "revert"]
+__all__ = ["Kinship", "check_masks", "cherry_pick", "columns_known", "in_schema_of", "revert"]
 
 Tables = Mapping[str, Version]
 
@@ -112,6 +113,7 @@ def _replay(
         ours = graph.snapshots.at(branch.head)
         mine = tables_of(graph, ours)
         sides = tables_of(graph, before), tables_of(graph, after)
+        check_masks(pipeline, ours, which, *sides)
         kin = Kinship(
             cache(lambda: _twin_ids(pipeline, which, ours)),
             lambda: columns_known(pipeline, which, ours),
@@ -229,6 +231,26 @@ def _sets(schema: TableSchema, images: RowImages, column: Column) -> bool:
     places = np.where(before.there, np.arange(len(after)), len(after))
     was = pa.concat_arrays([before.column(column.name), default]).take(pa.array(places))
     return bool(differs(was, after).any())
+
+
+def check_masks(
+    pipeline: Pipeline, ours: SnapshotRow, which: SnapshotRow, before: Tables, after: Tables
+) -> None:
+    """`RuleViolation` where rows of a snapshot would come to a branch that has them masked, or
+    masked otherwise: rows are put there as they are.
+    """
+    graph = pipeline.graph
+    remasked = remasked_columns(graph, pipeline.lifter, ours, which)
+    for name in sorted({*before, *after}) if remasked else ():
+        old, new = before.get(name), after.get(name)
+        if is_hidden(name) or (old is not None and new is not None and old.address == new.address):
+            continue
+        known = [graph.versions.definition(one).schema for one in (old, new) if one is not None]
+        if any(column.id in remasked for schema in known for column in schema.columns):
+            raise RuleViolation(
+                f"what was changed in {name!r} is not put on a branch that is masked otherwise: no "
+                "mask would be on the way; insert its rows"
+            )
 
 
 def columns_known(pipeline: Pipeline, other: SnapshotRow, ours: SnapshotRow) -> set[str]:

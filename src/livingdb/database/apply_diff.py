@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from livingdb.commit.pipeline import Pipeline
+from livingdb.commit.replay import check_masks
 from livingdb.database.diff import Diff
 from livingdb.database.transaction import Transaction
 from livingdb.errors import InvalidData, NotFound
@@ -14,13 +16,17 @@ from livingdb.trees.diff import DiffBatch, to_delta
 __all__ = ["apply_diffs"]
 
 
-def apply_diffs(graph: Graph, tx: Transaction, parts: Mapping[str, Diff]) -> None:
+def apply_diffs(pipeline: Pipeline, tx: Transaction, parts: Mapping[str, Diff]) -> None:
     """Make the changes of all diffs, in the tables as the branch calls them.
 
     Tables that others refer to come first and go last.
     """
     for name in _topological_order(parts):
-        _apply(graph, tx, name, parts[name])
+        part = parts[name]
+        sides = ({} if side is None else {name: side} for side in (part.before, part.after))
+        if part.end is not None:
+            check_masks(pipeline, tx.work.base, part.end, *sides)
+        _apply(pipeline.graph, tx, name, part)
 
 
 def _topological_order(parts: Mapping[str, Diff]) -> list[str]:

@@ -70,8 +70,10 @@ class Diff:
         before: Version | None,
         after: Version | None,
         is_evolved: bool = False,
+        end: SnapshotRow | None = None,
     ):
         self._graph = graph
+        self.end = end
         self.table = table
         self.before, self.after = before, after
         self._is_evolved = is_evolved
@@ -242,7 +244,7 @@ def diff_snapshots(
         sides = start.get(name), new.get(name)
         if sides[0] != sides[1]:
             is_same = name in old and name in new and graph.versions.is_alike(old[name], new[name])
-            found[name] = Diff(graph, name, *sides, is_evolved=not is_same)
+            found[name] = Diff(graph, name, *sides, is_evolved=not is_same, end=after)
     notes = () if path.reason is None else (path.reason,)
     return SnapshotDiff(found, path.made, notes, (before, after))
 

@@ -18,6 +18,7 @@ from urllib.parse import quote
 from livingdb.catalog.outside_copies import EXPORT, OutsideCopy
 from livingdb.database.table_files import check_format, put_in_place, write_rows
 from livingdb.errors import AlreadyExists, InvalidData, StorageFailure
+from livingdb.files.url import check_place
 from livingdb.graph.graph import Graph, now
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def export_tables(
         check_format(written, table.schema, name)
     if not isinstance(folder, (str, os.PathLike)):
         raise InvalidData(f"a folder is a path, not {type(folder).__name__}")
-    place = Path(os.fspath(folder)).absolute()
+    place = Path(check_place(os.fspath(folder))).absolute()
     _make_folder(place)
     _check_free(place, [file_name(name, written) for name in names])
     made: dict[str, ExportedTable] = {}

@@ -51,6 +51,8 @@ class MaskKey:
             raise InvalidData("a key is text: the key itself, 'env:NAME' or 'module:function'")
         if not given:
             return cls()
+        if not given.isascii() and any("\ud800" <= sign <= "\udfff" for sign in given):
+            raise InvalidData("a key is Unicode text; this one holds half a character")
         if given.startswith(_ENVIRONMENT):
             if not _VARIABLE.fullmatch(given.removeprefix(_ENVIRONMENT)):
                 raise InvalidData(f"{given!r} names no variable; write 'env:NAME'")

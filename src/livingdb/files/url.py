@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import PurePath
 from urllib.parse import unquote, urlsplit
 
@@ -9,7 +10,7 @@ from livingdb.errors import InvalidName, Unsupported
 from livingdb.files.base import Files
 from livingdb.files.local import LocalFiles
 
-__all__ = ["open_files", "url_text"]
+__all__ = ["check_place", "open_files", "url_text"]
 
 
 def open_files(url: str) -> Files:
@@ -17,8 +18,8 @@ def open_files(url: str) -> Files:
 
     Nothing is made or looked up yet: a root that is not there is one without files.
     """
-    if not url or "\0" in url:
-        raise InvalidName("a path or URL is empty or holds a null character")
+    if not check_place(url):
+        raise InvalidName("a path or URL is empty")
     scheme, separator, _ = url.partition("://")
     if not separator:
         return LocalFiles(url)
@@ -37,7 +38,20 @@ def url_text(what: str, url: object) -> str:
     """A path or URL as text; `InvalidName` for what is neither."""
     if not isinstance(url, (str, PurePath)):
         raise InvalidName(f"{what} is named by a path or a URL, not by {type(url).__name__}")
-    return str(url)
+    return check_place(str(url))
+
+
+def check_place(text: str) -> str:
+    """A path or URL, if files can be there."""
+    try:
+        is_path = "\0" not in os.fsencode(text).decode("latin-1")
+    except UnicodeEncodeError:
+        is_path = False
+    if not is_path:
+        raise InvalidName(
+            f"{text!r:.200} is no path or URL: it holds a null character, or half of a character"
+        )
+    return text
 
 
 def _local_path(url: str) -> str:

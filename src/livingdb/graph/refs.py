@@ -32,8 +32,9 @@ NOW = "now"
 """The time at which a branch is at its head."""
 
 PREFIX_DIGITS = 6
+_LENGTH_LIMIT = 1000
 _HEX = re.compile(r"[0-9a-f]{6,64}\Z")
-_BACK = re.compile(r"(.*)~(\d*)\Z", re.DOTALL)
+_BACK = re.compile(r"(.*?)((?:~[0-9]{0,18})+)\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ def resolve(graph: Graph, ref: str) -> ResolvedRef:
     """The snapshot a ref names; `NotFound` says what there is instead."""
     if not isinstance(ref, str) or not ref:
         raise InvalidName(f"a ref is a branch, a tag or a snapshot id, not {ref!r}")
+    if len(ref) > _LENGTH_LIMIT:
+        raise InvalidName(f"{ref[:40]!r}…: a ref has at most {_LENGTH_LIMIT:,} characters")
     named, epoch = graph.branches.branch_or_tag(ref)
     if isinstance(named, BranchRow):
         return ResolvedRef(graph.snapshots.at(named.head), epoch, named, named.name)
@@ -62,7 +65,7 @@ def resolve(graph: Graph, ref: str) -> ResolvedRef:
         return ResolvedRef(graph.snapshots.at(named.snapshot), epoch)
     back = _BACK.match(ref)
     if back is not None:
-        return _ancestor(graph, back.group(1), int(back.group(2) or 1), ref)
+        return _ancestor(graph, back.group(1), _steps(back.group(2)), ref)
     if "@" in ref:
         name, _, time = ref.partition("@")
         return _as_of(graph, name, time, epoch)
@@ -70,6 +73,11 @@ def resolve(graph: Graph, ref: str) -> ResolvedRef:
     if found is not None:
         return ResolvedRef(found, epoch)
     raise NotFound(f"there is no branch, tag or snapshot {ref!r}{_hint(graph, ref)}")
+
+
+def _steps(back: str) -> int:
+    """How far `~2~` goes back: one for a sign without a number."""
+    return sum(int(number or 1) for number in back.split("~")[1:])
 
 
 def _ancestor(graph: Graph, name: str, steps: int, ref: str) -> ResolvedRef:

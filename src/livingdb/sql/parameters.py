@@ -16,6 +16,8 @@ __all__ = ["Parameters", "bind_parameters", "constant", "parameter_names", "para
 
 Parameters: TypeAlias = Mapping[str, Any] | Sequence[Any] | None
 
+_MOST_DIGITS = 38
+_LEAST_TOO_LONG = 10**_MOST_DIGITS
 _KNOWN = (
     bool,
     int,
@@ -76,12 +78,28 @@ def _python_value(value: Any) -> object:
         return [_python_value(item) for item in value]
     if isinstance(value, bytearray):
         return bytes(value)
+    if isinstance(value, (int, decimal.Decimal)):
+        _check_digits(value)
     if value is None or isinstance(value, _KNOWN) or hasattr(value, "dtype"):
         return value
     raise InvalidData(
         f"a parameter is of a type SQL does not have, {type(value).__name__}; give numbers, text, "
         "dates, lists or dicts"
     )
+
+
+def _check_digits(value: int | decimal.Decimal) -> None:
+    """`InvalidData` for a number that no type has digits for: as a double it is another one."""
+    if isinstance(value, int):
+        fits = abs(value) < _LEAST_TOO_LONG
+    elif not value.is_finite() or not value:
+        return
+    else:
+        _, digits, exponent = value.as_tuple()
+        assert isinstance(exponent, int)
+        fits = max(len(digits), len(digits) + exponent, -exponent) <= _MOST_DIGITS
+    if not fits:
+        raise InvalidData(f"a parameter has more digits than decimals, which have {_MOST_DIGITS}")
 
 
 def parameter_values(given: Parameters) -> dict[str, object]:

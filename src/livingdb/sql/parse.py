@@ -10,6 +10,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from livingdb.engines.portable.grouping_sets import MOST_SETS, count_sets
 from livingdb.errors import InvalidData, Unsupported
 from livingdb.sql.spark_grammar import WRITTEN_NAME, SparkGrammar, read_strings
 
@@ -43,6 +44,10 @@ _ELSEWHERE = {
 _REMEMBERED_LENGTH = 4096
 _MOST_DIGITS = 400
 """Signs of a number: decimals have 38 digits, and a double that is written out some 330."""
+_MOST_LEVELS = 1000
+"""Of a tree: the embedded engine ends at some 300, and Spark at some 800."""
+_MOST_JOINS = 128
+"""Of one FROM: for more, engines take minutes to choose an order, and cannot be stopped then."""
 _OTHERS = """
     ADD ANALYZE ATTACH BEGIN CACHE CALL CHECKPOINT CLEAR COMMENT COMMIT COPY DECLARE DESC DESCRIBE
     DETACH EXECUTE EXPLAIN EXPORT GRANT IMPORT INSTALL LIST LOAD LOCK MSCK OPTIMIZE PRAGMA PREPARE
@@ -130,9 +135,26 @@ def _parse(text: str, statement: bool = False) -> list[exp.Expr | None]:
     except IndexError:
         raise InvalidData(f"the statement cannot be read: {_excerpt(text)}") from None
     for tree in trees:
+        _check_size(tree)
         _check_patterns(tree)
         _check_clauses(tree)
     return trees
+
+
+def _check_size(tree: exp.Expr | None) -> None:
+    """`InvalidData` for a tree of too many levels, `Unsupported` for joins that take too long."""
+    level, levels = [] if tree is None else [tree], 0
+    while level:
+        levels += 1
+        if levels > _MOST_LEVELS:
+            raise InvalidData(
+                f"the statement is nested too deeply: it has more than {_MOST_LEVELS:,} levels, "
+                "as sums of as many terms have"
+            )
+        for node in level:
+            if len(node.args.get("joins") or ()) > _MOST_JOINS:
+                raise Unsupported(f"a FROM that joins more than {_MOST_JOINS} tables")
+        level = [child for node in level for child in node.iter_expressions()]
 
 
 def _check_patterns(tree: exp.Expr | None) -> None:
@@ -145,8 +167,8 @@ def _check_patterns(tree: exp.Expr | None) -> None:
 
 
 def _check_clauses(tree: exp.Expr | None) -> None:
-    """`Unsupported` for clauses that can be read, but that no engine here does anything with."""
-    for node in tree.find_all(exp.Lock, exp.LimitOptions) if tree is not None else ():
+    """`Unsupported` for clauses that no engine here does anything with, or never ends with."""
+    for node in tree.find_all(exp.Lock, exp.LimitOptions, exp.Group) if tree is not None else ():
         if isinstance(node, exp.Lock):
             what = "UPDATE" if node.args.get("update") else "SHARE"
             raise Unsupported(
@@ -154,6 +176,10 @@ def _check_clauses(tree: exp.Expr | None) -> None:
                 "the same rows the one that commits later is told, with "
                 "isolation='serializable' also for what it read"
             )
+        if isinstance(node, exp.Group):
+            if count_sets(node) > MOST_SETS:
+                raise Unsupported(f"GROUP BY stands for more than {MOST_SETS:,} sets")
+            continue
         if node.args.get("with_ties"):
             raise Unsupported("WITH TIES is not possible; rank() OVER (ORDER BY …) <= n chooses")
         if node.args.get("percent"):

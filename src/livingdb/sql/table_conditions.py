@@ -60,6 +60,7 @@ def owner_of(table: exp.Table, sources: Mapping[int, RowSet | pa.Table]) -> Owne
     ]
     joined = _joined_names(select)
     own = table.alias_or_name.casefold()
+    is_duplicate = _is_duplicate_alias(select, own)
 
     def owner(column: exp.Column) -> Column | None:
         if column.args.get("catalog") is not None:
@@ -71,7 +72,7 @@ def owner_of(table: exp.Table, sources: Mapping[int, RowSet | pa.Table]) -> Owne
             branch = column.args.get("db")
             if branch is not None and column.db.casefold() != table.db.casefold():
                 return None
-            if branch is None and _is_duplicate_alias(select, own):
+            if branch is None and is_duplicate:
                 return None
             return found if column.table.casefold() == own else None
         shared = any(find_column(other, column.name) is not None for other in others)

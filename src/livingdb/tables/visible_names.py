@@ -12,8 +12,8 @@ from livingdb.errors import InvalidName
 
 __all__ = ["check_visible"]
 
-_UNSEEN_CATEGORIES = ("Cc", "Cf", "Zl", "Zp", "Zs")
-"""Control and format characters, and all that separates; a plain blank is seen between words."""
+_UNSEEN_CATEGORIES = ("Cc", "Cf", "Cs", "Zl", "Zp", "Zs")
+"""Control and format characters, halves of some, and all that separates; a plain blank is seen."""
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Letters and marks that draw nothing."""
 _SELECTORS = ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))

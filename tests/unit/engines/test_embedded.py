@@ -287,7 +287,7 @@ def test_arrays_and_maps_of_nothing_need_no_spark(tmp_path: Path) -> None:
 
 
 def test_a_long_sum_is_nested_too_deeply() -> None:
-    query = parse_statement(f"SELECT {' + '.join(['id'] * 2_000)} AS n FROM t")
+    query = parse_statement(f"SELECT {' + '.join(['id'] * 900)} AS n FROM t")
     request = Request(query, {"t": Source(pa.table({"id": pa.array([1], pa.int32())}))})  # type: ignore[arg-type]
     with pytest.raises(Unsupported, match="nested too deeply for the embedded engine"):
         EmbeddedEngine().rows(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
@@ -12,8 +13,10 @@ from typing import Any
 import pytest
 
 import livingdb
+from livingdb.engines import engine_choice, planned_answer
 from livingdb.engines.embedded import duckdb_dialect, session
 from livingdb.engines.embedded.memory_parts import MemoryParts, current_part, in_common_memory
+from livingdb.engines.request import Engine
 from livingdb.interruption import check_interruption, interruptible
 from livingdb.spark.options import check_partitions
 from livingdb.sql import spark_grammar
@@ -54,6 +57,48 @@ def test_what_is_nested_too_deeply(db: livingdb.Database) -> None:
         with pytest.raises(livingdb.LivingDBError, match="nested too deeply"):
             refused()
     assert main.head.id == head
+
+
+def without_engines(name: str) -> Engine:
+    raise AssertionError(f"{name} is asked")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"SELECT {' + '.join(['1'] * 3000)}", "nested too deeply"),
+        (" UNION ALL ".join(["SELECT id FROM t"] * 1500), "nested too deeply"),
+        (f"SELECT 1 FROM t GROUP BY CUBE ({', '.join(f'id + {i}' for i in range(60))})", "sets"),
+        ("SELECT 1 FROM t GROUP BY CUBE (1,2,3,4,5,6,7), CUBE (1,2,3,4,5,6)", "4,096 sets"),
+        (f"SELECT 1 FROM t GROUP BY {', '.join(['id'] * 13)} WITH CUBE", "4,096 sets"),
+        (f"SELECT 1 FROM t {' '.join(f'JOIN t t{i} USING (id)' for i in range(129))}", "128 table"),
+    ],
+    ids=["sum", "union", "cube", "cubes", "with cube", "joins"],
+)
+def test_what_no_engine_comes_to_an_end_with(
+    db: livingdb.Database, text: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused when it is read, and no engine is started for it."""
+    for module in (engine_choice, planned_answer):
+        monkeypatch.setattr(module, "load_engine", without_engines)
+    main, head = db.branch("main"), db.branch("main").head.id
+    for engine in (None, "spark"):
+        with pytest.raises((livingdb.InvalidData, livingdb.Unsupported), match=message):
+            main.sql(text, engine=engine)
+    with pytest.raises((livingdb.InvalidData, livingdb.Unsupported), match=message):
+        main.derive("v", sql=text)
+    with pytest.raises((livingdb.InvalidData, livingdb.Unsupported), match=message):
+        main.sql(f"DELETE FROM t WHERE id IN ({text})")
+    assert main.head.id == head
+
+
+def test_many_sets_and_joins(db: livingdb.Database) -> None:
+    """As many as are taken are answered."""
+    columns = ", ".join(f"id % {i} AS c{i}" for i in range(1, 7))
+    query = f"SELECT count(*) AS n FROM (SELECT {columns} FROM t) GROUP BY CUBE (c1,c2,c3,c4,c5,c6)"
+    assert len(db.at("main").sql(query)) > 64
+    joins = " ".join(f"JOIN t t{i} ON t{i}.id = t.id" for i in range(20))
+    assert len(db.at("main").sql(f"SELECT t.id FROM t {joins}")) == 120
 
 
 def test_memory_of_queries(db: livingdb.Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,6 +147,33 @@ def test_users_have_parts_of_the_memory(
     assert [session._size_bytes(text) for text in ("12B", "1.5 GB", "2 KiB", "0 bytes")] == [
         *(12, 1_500_000_000, 2048, 0)
     ]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        *("repeat(v, 1000000)", "repeat('é', 524289)", "repeat(repeat(v, 5000), 5000)"),
+        *("lpad(v, 2147483647, 'ab')", "rpad(v, 1048577, 'c')", "space(2147483647)"),
+        "repeat(v, CAST(id AS INT) * 10000000 + 10000000)",
+    ],
+)
+def test_texts_that_functions_make_are_short(db: livingdb.Database, made: str) -> None:
+    """No engine counts them against its limit while it makes those of many rows."""
+    main, before = db.branch("main"), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for text in (f"SELECT {made} AS x FROM t", f"SELECT id FROM t WHERE length({made}) > 5"):
+        with pytest.raises(livingdb.InvalidData, match="at most 1,048,576 bytes"):
+            main.sql(text, engine="embedded")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 19  # KiB
+    assert len(main.sql(f"SELECT CASE WHEN id < 0 THEN {made} END AS x FROM t")) == 120
+
+
+def test_texts_that_functions_make(db: livingdb.Database) -> None:
+    row = "repeat(v, -1) AS a, repeat('é', 3) AS b, lpad('a', 3, 'xy') AS c"
+    row += ", rpad('abc', 2, 'x') AS d, space(2) AS e, repeat(CAST(NULL AS STRING), 5) AS f"
+    row += ", length(repeat('ab', 524288)) AS g"
+    found = db.at("main").sql(f"SELECT {row} FROM t LIMIT 1", engine="embedded").to_arrow()
+    wanted = {"a": "", "b": "ééé", "c": "xya", "d": "ab", "e": "  ", "f": None, "g": 1 << 20}
+    assert found.to_pylist() == [wanted]
 
 
 def test_time_of_queries(db: livingdb.Database) -> None:

@@ -250,6 +250,39 @@ def test_what_is_not_there(db: livingdb.Database, ref: str) -> None:
         db.at(ref)
 
 
+@pytest.mark.parametrize(
+    "ref",
+    [
+        *("main~" + "9" * 5000, "main~" + "9" * 600, "main~" + "0" * 600, "main~²", "main~٣"),
+        *("main" + "~" * 900, "main" + "~" * 3000, "main" + "~1" * 400, "~" * 900 + "x"),
+        *("\ud800", "main\ud800", "main~\udfff", "main@\ud800", "id:\ud800", "a" * 10_000),
+    ],
+    ids=ascii,
+)
+def test_strange_texts_are_no_refs(db: livingdb.Database, ref: str) -> None:
+    """However a ref is asked for."""
+    main = db.branch("main")
+    for asked in (db.at, db.branch, db.provenance):
+        with pytest.raises((NotFound, InvalidName)):
+            asked(ref)
+    with pytest.raises((NotFound, InvalidName)):
+        db.tag("new", ref)
+    with pytest.raises((NotFound, InvalidName)):
+        main.reset(ref)
+    quoted = ref.replace("`", "")
+    for text in (f"SELECT * FROM `{quoted}`.t", f"CREATE BRANCH new FROM `{quoted}`"):
+        with pytest.raises(livingdb.LivingDBError):
+            main.sql(text)
+    assert [branch.name for branch in db.branches()] == ["main"]
+
+
+def test_many_steps_back(db: livingdb.Database) -> None:
+    line = _line(db)
+    assert db.at("main~1~0~~") == line[3]
+    assert db.at("main~000001~0") == line[1]
+    assert db.at("main@now~1~1") == line[2]
+
+
 def test_a_near_miss_says_what_was_meant(db: livingdb.Database) -> None:
     with pytest.raises(NotFound, match="main"):
         db.at("mian")

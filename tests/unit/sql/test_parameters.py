@@ -121,3 +121,25 @@ def test_a_statement_that_was_read_before_is_nobody_elses() -> None:
     again = parse_statement(text)
     assert parameter_names(again) == ["one", "two"]
     assert [column.name for column in again.expressions] == ["id"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(10**38, -(10**38), 10**400, np.array([10**400], object)[0], [1, 10**400]),
+        *(decimal.Decimal("1e500"), decimal.Decimal("1e-39"), decimal.Decimal("9" * 39)),
+        decimal.Decimal("1" + "0" * 37 + ".5"),
+    ],
+)
+def test_numbers_of_too_many_digits_are_no_parameters(main: BranchScope, value: object) -> None:
+    """They would be other numbers: infinite, or rounded."""
+    for text in ("SELECT :v AS v", "SELECT id FROM orders WHERE id = :v"):
+        with pytest.raises(InvalidData, match="more digits than decimals"):
+            main.sql(text, {"v": value})
+
+
+@pytest.mark.parametrize(
+    "value", [decimal.Decimal("9" * 38), decimal.Decimal("1e37"), decimal.Decimal("-0." + "1" * 38)]
+)
+def test_numbers_of_as_many_digits_as_decimals_have(main: BranchScope, value: object) -> None:
+    assert list(main.sql("SELECT :v AS v", {"v": value})) == [{"v": value}]

@@ -9,7 +9,14 @@ import pytest
 
 import livingdb
 from livingdb.errors import InvalidName
-from livingdb.evolution import AddColumn, AddConstraint, AddUnique, RenameColumn, RenameTable
+from livingdb.evolution import (
+    AddColumn,
+    AddConstraint,
+    AddUnique,
+    MaskColumn,
+    RenameColumn,
+    RenameTable,
+)
 from livingdb.tables.visible_names import check_visible
 
 UNSEEN = [
@@ -71,3 +78,44 @@ def test_what_is_not_seen_is_refused_wherever_names_are_made(
             refused()
     assert main.head.id == head
     assert main.tables() == ["t"]
+
+
+def test_half_a_character_is_in_no_name(db: livingdb.Database) -> None:
+    main, head, name = db.branch("main"), db.branch("main").head.id, "a\ud800b"
+    for refused in (
+        lambda: main.create_table(name, {"id": "bigint"}, key="id"),
+        lambda: main.create_table("u", {"id": "bigint", name: "string"}, key="id"),
+        lambda: main.evolve(RenameColumn("t", "id", name)),
+        lambda: main.evolve(RenameTable("t", name)),
+        lambda: main.evolve(AddConstraint("t", name=name, check="id > 0")),
+        lambda: db.label("t.id", name),
+        lambda: db.label(f"t.{name}", "personal"),
+        lambda: main.create_index("t", ["v"], name=name),
+        lambda: main.clone(name),
+        lambda: db.tag(name, "main"),
+        lambda: db.people.add(name),
+        lambda: main.derive(name, sql="SELECT id FROM t"),
+        lambda: main.table(name),
+        lambda: main.sql(f"SELECT `{name}` FROM t"),
+        lambda: main.sql(f"SELECT id AS `{name}` FROM t"),
+        lambda: main.sql("SELECT :v AS v", {"v": name}),
+        lambda: main.sql(f"SELECT '{name}' AS v"),
+        lambda: db.sync(name),
+        lambda: db.people.remove(name),
+        lambda: db.drop_tag(name),
+        lambda: db.unlabel(f"t.{name}"),
+        lambda: db.history("main", name, 1),
+        lambda: db.history("main", "t", name),
+        lambda: main.derive("v", sql=f"SELECT id FROM t WHERE v = '{name}'"),
+        lambda: main.evolve(MaskColumn("t", "v", key=name)),
+        lambda: main.export(f"/nowhere/{name}"),
+        lambda: db.backup(f"/nowhere/{name}"),
+        lambda: livingdb.open(f"/nowhere/{name}"),
+        lambda: livingdb.create(f"/nowhere/{name}"),
+        lambda: livingdb.create("/nowhere/a\0b"),
+        lambda: livingdb.restore(f"/nowhere/{name}", "/nowhere/b"),
+        lambda: db.rename_branch("main", name),
+    ):
+        with pytest.raises(livingdb.LivingDBError):
+            refused()
+    assert main.head.id == head

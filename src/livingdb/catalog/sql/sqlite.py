@@ -24,7 +24,7 @@ from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 from sqlalchemy.util import LRUCache
 
-from livingdb.errors import Corruption, LivingDBError, Locked, StorageFailure
+from livingdb.errors import Corruption, InvalidName, LivingDBError, Locked, StorageFailure
 from livingdb.files.read_only import Refusal
 
 __all__ = [
@@ -302,6 +302,8 @@ def sqlite_failure(
     code = getattr(error, "sqlite_errorcode", None)
     if isinstance(error, UnicodeDecodeError):
         return Corruption(_NO_SCHEMA)
+    if isinstance(error, UnicodeEncodeError):
+        return InvalidName(f"{error.object!r:.200} is not Unicode: it holds half a character")
     if code is None:
         is_damaged = isinstance(error, sqlite3.Error) and str(error).startswith(_NO_TEXT)
         what = "the catalog is damaged: a text in it is none; `check` names the row"

@@ -135,6 +135,16 @@ def _seconds(node: exp.StrToUnix) -> exp.Expr:
     return _call("spark_unix_timestamp", node.this)
 
 
+def _repeat(node: exp.Repeat) -> exp.Expr:
+    node.set("times", _call("spark_times", node.this.copy(), node.args["times"]))
+    return node
+
+
+def _pad(node: exp.Pad) -> exp.Expr:
+    node.set("expression", _call("spark_length", node.expression))
+    return node
+
+
 def _average(node: exp.Avg) -> exp.Expr:
     """An average of doubles, as Spark adds them up."""
     given = node.this
@@ -292,9 +302,12 @@ _REWRITERS: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Left: lambda node: _call("spark_left", node.this, node.expression),
     exp.Like: _like,
     exp.Literal: _number,
+    exp.Pad: _pad,
     exp.Quantile: lambda node: _call("spark_percentile", node.this, node.args["quantile"]),
+    exp.Repeat: _repeat,
     exp.Right: lambda node: _call("spark_right", node.this, node.expression),
     exp.Select: _select,
+    exp.Space: lambda node: _call("space", node.this),
     exp.StrToTime: _moment,
     exp.StrToUnix: _seconds,
     exp.Substring: _substring,

@@ -6,7 +6,13 @@ Those that stand for Spark's operators and for functions DuckDB reads differentl
 
 from __future__ import annotations
 
-__all__ = ["MACROS"]
+__all__ = ["MACROS", "MOST_MADE_BYTES"]
+
+MOST_MADE_BYTES = 1 << 20
+"""Of a text that is made by a number: DuckDB counts no texts, and makes 2,048 before it looks."""
+_TOO_LONG = (
+    f"error('repeat, lpad, rpad and space make texts of at most {MOST_MADE_BYTES:,} bytes here')"
+)
 
 _SEVERAL = (
     (0xDF, 0xDF), (0x149, 0x149), (0x1F0, 0x1F0), (0x390, 0x390), (0x3B0, 0x3B0),
@@ -160,7 +166,10 @@ MACROS: tuple[str, ...] = (
     "CASE WHEN typeof(a) = 'TIMESTAMP WITH TIME ZONE' "
     "THEN regexp_replace(CAST(a AS VARCHAR), '[+]00$', '') ELSE CAST(a AS VARCHAR) END",
     "char_length(source) AS length(source)",
-    "space(n) AS repeat(' ', n)",
+    f"spark_length(n) AS CASE WHEN n > {MOST_MADE_BYTES} THEN {_TOO_LONG} ELSE n END",
+    f"spark_times(source, n) AS CASE WHEN octet_length(encode(CAST(source AS VARCHAR))) * "
+    f"CAST(n AS HUGEINT) > {MOST_MADE_BYTES} THEN {_TOO_LONG} ELSE n END",
+    "space(n) AS repeat(' ', spark_length(n))",
     # numbers
     "spark_ceil(a) AS CASE WHEN isnan(a) THEN 0 ELSE CAST(ceil(a) AS BIGINT) END",
     "spark_floor(a) AS CASE WHEN isnan(a) THEN 0 ELSE CAST(floor(a) AS BIGINT) END",

@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from math import prod
 from typing import TypeAlias
 
 from sqlglot import exp
 
 from livingdb.engines.portable.signature_matching import NotPortable, sql_excerpt
 
-__all__ = ["Sets", "expressions_of", "is_grouping_call", "read_sets", "sets_of"]
+__all__ = [
+    "MOST_SETS",
+    "Sets",
+    "count_sets",
+    "expressions_of",
+    "is_grouping_call",
+    "read_sets",
+    "sets_of",
+]
 
-_MOST_SETS = 4096
+MOST_SETS = 4096
+"""As many as other databases take; a statement of more is refused when it is read."""
 _ANALYTICS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 _AFTERWARDS = ("rollup", "cube", "grouping_sets")
 """Where sqlglot has what stands after the expressions, as in `GROUP BY a, b WITH ROLLUP`."""
@@ -133,12 +143,27 @@ def read_sets(group: exp.Group, resolve: _Resolve) -> Sets | None:
         ]
         sets = [tuple(e for part in some for e in part) for some in product(*parts)]
         named = [some for part in parts for some in part]
-    if not 0 < len(sets) <= _MOST_SETS:
-        raise NotPortable(f"GROUP BY stands for more than {_MOST_SETS:,} sets")
+    if not sets:
+        raise NotPortable("GROUP BY stands for no set")
     columns: list[exp.Expr] = []
     for some in named:
         columns += [column for column in dict.fromkeys(some) if column not in columns]
     return Sets(columns, [frozenset(columns.index(e) for e in some) for some in sets])
+
+
+def count_sets(group: exp.Group) -> int:
+    """How many sets a GROUP BY stands for, without making them."""
+    trailing = [value for key in _AFTERWARDS for value in group.args.get(key) or ()]
+    inside = [_count(part) for part in group.expressions if isinstance(part, _ANALYTICS)]
+    return prod([*inside, *(_count(part, len(group.expressions)) for part in trailing)])
+
+
+def _count(node: exp.Expr, before: int = 0) -> int:
+    """Of one part; one that has no expressions of its own is about those `before` it."""
+    if isinstance(node, exp.GroupingSets):
+        return sum(_count(e) if isinstance(e, _ANALYTICS) else 1 for e in node.expressions)
+    size = len(node.expressions) or before
+    return 1 << size if isinstance(node, exp.Cube) else size + 1
 
 
 def _sets(node: exp.Expr, resolve: _Resolve) -> Iterator[_Set]:

@@ -7,7 +7,7 @@ from tests.unit.commit.masks.shop import NAME, names, rows
 
 import livingdb
 from livingdb.errors import NotFound, RuleViolation, Unsupported
-from livingdb.evolution import RenameColumn
+from livingdb.evolution import AddColumn, RenameColumn
 
 RAW = {"raw 0", "raw 1", "raw 2"}
 HOW = pytest.mark.parametrize("how", ["immediate", "deferred", "once", "both", "evolve", "reverse"])
@@ -88,6 +88,54 @@ def test_it_is_not_merged(db: livingdb.Database, main: livingdb.Branch, how: str
     db.merge("other", into="more")
     assert more.table("customers").get(40) is not None
     assert names(aside) == RAW
+
+
+@HOW
+def test_no_rows_are_picked_from_the_other_side(
+    db: livingdb.Database, main: livingdb.Branch, how: str
+) -> None:
+    """They would come as they are, with no mask on the way, or masked to where none is."""
+    mine = masked(main, how).clone("mine")
+    aside = db.at("main").clone("aside")
+    aside.insert("customers", [{"id": 70, "name": "raw 2", "city": "Oslo"}])
+    known, raw, line = rows(mine), rows(aside), aside.log()
+    for act in (
+        lambda: mine.cherry_pick("aside"),
+        lambda: mine.cherry_pick(line[1]),
+        lambda: mine.revert(line[0]),
+        lambda: db.apply(db.diff("aside~1", "aside"), "mine"),
+    ):
+        with pytest.raises(RuleViolation, match="masked otherwise"):
+            act()
+    mine.insert("customers", [{"id": 71}])
+    with pytest.raises(RuleViolation, match="masked otherwise"):
+        aside.cherry_pick("mine")
+    assert rows(aside) == raw
+    mine.cherry_pick(mine.clone("other").insert("customers", [{"id": 72}]))
+    assert [row for row in rows(mine) if row["id"] < 71] == known
+    assert len(rows(mine)) == len(known) + 2
+
+
+def test_no_rows_are_picked_past_a_mask_in_place(
+    db: livingdb.Database, main: livingdb.Branch
+) -> None:
+    dev = main.clone("dev")
+    dev.evolve(NAME)
+    main.insert("customers", [{"id": 70, "name": "raw 2", "city": "Oslo"}])
+    with pytest.raises(RuleViolation, match="'customers' is not put on a branch"):
+        dev.cherry_pick("main")
+    with pytest.raises(RuleViolation, match="'customers' is not put on a branch"):
+        db.apply(db.diff("main~1", "main"), "dev")
+    main.update("orders", [{"id": 3, "note": "three"}])
+    dev.cherry_pick("main")
+    note = dev.table("orders").get(3)
+    assert note is not None
+    assert note["note"] == "three"
+    main.evolve(AddColumn("customers", "extra", "string"))
+    main.update("customers", [{"id": 3, "name": "raw 2"}])
+    with pytest.raises(RuleViolation, match="'customers' is not put on a branch"):
+        db.apply(db.diff("main~2", "main"), "dev")
+    assert RAW.isdisjoint(names(dev))
 
 
 @pytest.mark.parametrize("when", ["immediate", "deferred"])
