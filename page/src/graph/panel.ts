@@ -49,7 +49,8 @@ function heading(node: Node, chips: [text: string, color: string][]): Child[] {
 function startParts(node: Node): Child[] {
   const lane = graph.lanes[node.lane];
   return [
-    ...heading(node, [["start of " + lane.name, laneColor(node.lane)]]),
+    ...heading(node, [["start of " + lane.name, laneColor(node.lane)], ...node.heads.map((name): [string, string] => ["head of " + name, laneColor(node.lane)])]),
+    ...(node.heads.length ? additions.parts(node) : []),
     el("dl", null, ...pair("Stands on", idLink(node.id)), ...pair("Time", timeText(node.time))),
     ...syncParts(node),
   ];
@@ -193,7 +194,7 @@ function tablePart(
 function syncParts(node: Node): Child[] {
   const mine = graph.data.syncs.filter((sync) => sync.target === node.lane || sync.sources.includes(node.lane));
   if (!mine.length) return [];
-  return [el("h3", null, "Syncs of this branch"), ...mine.map((sync) => el("p", { class: "sync", style: { color: colors[sync.state] } },
+  return [el("h3", null, "Syncs of this branch"), ...mine.map((sync) => el("p", { class: "sync", "data-sync": sync.name, style: { color: colors[sync.state] } },
     el("b", { dir: "auto" }, `${sync.sources.map((lane) => graph.lanes[lane].name).join(", ")} ${sync.arrow} ${graph.lanes[sync.target].name}`),
     said((sync.state === "active" ? "active · " : "") + syncText(sync)), ...additions.syncParts(sync)))];
 }
