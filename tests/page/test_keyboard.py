@@ -246,6 +246,14 @@ def test_sql(keyboard: Keyboard) -> None:
     assert visitor.run("return document.activeElement.value").endswith("FROM orders")
     keyboard.press("Enter", control=True)
     visitor.see("table.rows", "n")
+    # The second suggestion is as near as the first one.
+    keyboard.type(" OR")
+    offered = visitor.see("#suggestions", "ORDER BY").split()
+    keyboard.press("ArrowDown")
+    pressed = visitor.see("#suggestions button[aria-pressed=true]")
+    assert pressed in " ".join(offered) and pressed != offered[0]
+    keyboard.press("Tab")
+    assert visitor.run("return document.activeElement.value").endswith(f" {pressed}")
     # Suggestions are no trap: Escape takes none, and Tab leads on.
     keyboard.type(" WHERE cit")
     visitor.see("#suggestions", "city")
