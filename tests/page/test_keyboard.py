@@ -251,7 +251,8 @@ def test_sql(keyboard: Keyboard) -> None:
     offered = visitor.see("#suggestions", "ORDER BY").split()
     keyboard.press("ArrowDown")
     pressed = visitor.see("#suggestions button[aria-pressed=true]")
-    assert pressed in " ".join(offered) and pressed != offered[0]
+    assert pressed in " ".join(offered)
+    assert pressed != offered[0]
     keyboard.press("Tab")
     assert visitor.run("return document.activeElement.value").endswith(f" {pressed}")
     # Suggestions are no trap: Escape takes none, and Tab leads on.

@@ -127,7 +127,7 @@ def test_an_arrow_in_the_graph_leads_to_its_sync(visitor: Visitor) -> None:
     for name, head in (("main/careful", "head of careful"), ("main/totals", "head of totals")):
         place = """
             const sync = snapshotGraph.syncs.find((sync) => sync.name === arguments[0]);
-            const from = snapshotGraph.lanes[sync.sources[0]], to = snapshotGraph.lanes[sync.target];
+            const [from, to] = [sync.sources[0], sync.target].map((at) => snapshotGraph.lanes[at]);
             const left = snapshotGraph.screenX(snapshotGraph.shown.columns - 0.5) + 20;
             const box = document.getElementById('canvas').getBoundingClientRect();
             const rows = (snapshotGraph.screenY(from.row) + 2 * snapshotGraph.screenY(to.row)) / 3;

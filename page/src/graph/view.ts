@@ -57,10 +57,13 @@ export function paint(): void {
 /** Where there is no room for words beside the heads, syncs are arrows, and the panel tells of them. */
 export const areSyncsNamed = (): boolean => view.width >= 560;
 
+/** What the words beside syncs may take: more where there is more. */
+export const wordsWidth = (): number => areSyncsNamed() ? Math.min(320, Math.max(210, view.width * 0.22)) : 0;
+
 export function gutterWidth(): number {
   const syncs = graph.data.syncs.filter(isSyncShown);
   if (!syncs.length) return 40;
-  return 40 + 22 * (1 + Math.max(...syncs.map((sync) => sync.track))) + (areSyncsNamed() ? 210 : 0);
+  return 40 + 22 * (1 + Math.max(...syncs.map((sync) => sync.track))) + wordsWidth();
 }
 
 export function isSyncShown(sync: Sync): boolean {

@@ -71,7 +71,7 @@ function RequestView({ number }: { number: number }): JSX.Element {
           {request.state === "open" ? (
             <>
               <div class="bar"><Field label="Say something" value={said} onChange={setSaid} />
-                <Act words="Comment" isOff={!said.trim()} act={note("comment")} /><Act words="Approve" act={note("approve")} /><Act words="Close the request" act={note("close")} /></div>
+                <Act words="Comment" act={note("comment")} /><Act words="Approve" act={note("approve")} /><Act words="Close the request" act={note("close")} /></div>
               <h3>Merge</h3>
               <MergeForm source={request.source} into={request.target} words={`Merge into ${request.target}`}
                 preview={(how) => post("/v1/merge/preview", { source: request.source, into: request.target, ...how })}
