@@ -43,8 +43,9 @@ export function listen(): void {
   };
   for (const kind of KINDS)
     stream.addEventListener(kind, () => tellChanged(kind));
-  // Branches that are gone are not named.
+  // Branches that are gone are not named, and tags never are.
   stream.addEventListener("branches", () => tellChanged("branch"));
+  stream.addEventListener("tags", () => tellChanged("tag"));
 }
 
 /** What changed, by the server's word or, where it tells nobody, by this page's own. */

@@ -6,7 +6,7 @@ import { titleOf, type GraphData, type Node, type Sync } from "../../graph/model
 import { handle, mount, update } from "../../graph/mount";
 import { additions } from "../../graph/panel";
 import { Failure, get, patch, post, put, remove } from "../api";
-import { tellChanged, useData } from "../live";
+import { useData } from "../live";
 import { Choice, Dialog, Field, Nothing, Problem } from "../parts";
 import { go, remember, to, type Route } from "../route";
 import { actionsOf, SyncDialog, wordsOf, type ActedSync, type SyncAction } from "../sync_actions";
@@ -205,7 +205,6 @@ function DeedDialog({ what, node, onClose }: { what: Exclude<Deed, "branch">; no
     if (what === "default") await put("/v1/branch/default", { name: head });
     if (what === "untag") await remove("/v1/tag", { name: tag });
     if (what === "tag") await post("/v1/tags", { name, ref: `id:${node.id}` });
-    if (what === "tag" || what === "untag") tellChanged("tag");
     if (what === "reset") await post("/v1/branch/reset", { branch: name, ref: `id:${node.id}` });
     if (what === "revert") await post("/v1/branch/revert", { branch: name, ref: `id:${node.id}` });
     if (what === "pick") await post("/v1/branch/cherry-pick", { branch: name, ref: `id:${node.id}` });
