@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.page.conftest import Browser
+from tests.page.keyboard import Keyboard
 from tests.page.shop import make_shop
 from tests.page.visitor import Visitor
 
@@ -154,10 +155,14 @@ def test_a_change_of_a_schema_can_be_tried_without_knowing_how_it_is_said(
 def test_a_row_tells_where_it_has_gone_and_is_erased_once_it_was_looked_at(
     visitor: Visitor, db: livingdb.Database
 ) -> None:
+    def ask() -> None:
+        visitor.press("Erase for good…")
+        visitor.see("dialog", "nobody brings it back")
+
     def erase(action: str) -> None:
         visitor.go("#/data?ref=main&table=orders&where=id%20%3D%209")
         visitor.press("9", within="table.rows")
-        visitor.press("Erase for good…")
+        ask()
         visitor.fill("What is done", "look" if action == "Look" else "erase", within="dialog")
         visitor.fill("Reason", "asked to be forgotten", within="dialog")
         visitor.press(action, within="dialog")
@@ -171,6 +176,10 @@ def test_a_row_tells_where_it_has_gone_and_is_erased_once_it_was_looked_at(
     visitor.press("Where it has gone", within="aside")
     visitor.see("aside details", "branch wish")
     assert visitor.axe() == []
+    ask()
+    Keyboard(visitor).press("Escape")
+    visitor.until(lambda: is_shut(visitor))
+    visitor.see("aside h3", "9")
     before = db.at("main~2").id
     erase("Look")
     assert db.at(before).table("orders").get(9) is not None

@@ -43,7 +43,7 @@ export function RowPanel({ at, info, row, column, isNew, canEdit, makes, isPast,
   const set = (name: string, value: string | null): void => { setUnchanged(false); setValues({ ...values, [name]: value }); };
   const isView = makes !== "" && at === info.name && !isNew;  // a derived object is a branch of its own name
   return (
-    <aside class={isView ? "side more" : "side"} aria-label="Row" ref={panel} tabIndex={-1} onKeyDown={(event) => { if (event.key === "Escape") onClose(); }}>
+    <><aside class={isView ? "side more" : "side"} aria-label="Row" ref={panel} tabIndex={-1} onKeyDown={(event) => { if (event.key === "Escape") onClose(); }}>
       <header><h3 dir="auto">{isNew ? "New row" : isKnown ? key.join(", ") : `A row of ${info.name}`}</h3><button type="button" class="close" aria-label="Close" onClick={onClose}>×</button></header>
       {isView && <MadeFrom view={info.name} keys={key} column={column} />}
       {isPast && makes === "view" && <p class="note">The rows behind a row are told of the newest version: slide to now.</p>}
@@ -66,8 +66,8 @@ export function RowPanel({ at, info, row, column, isNew, canEdit, makes, isPast,
       {isKnown && <History at={at} info={info} keys={key} />}
       {isKnown && isBranch && !isPast && <Places branch={at} table={info.name} keys={key} />}
       {isKnown && canEdit && <p><button type="button" class="danger" onClick={() => setErased(true)}>Erase for good…</button></p>}
-      {isErased && <EraseDialog branch={at} table={info.name} keyValues={info.key.map((name) => row[name])} onClose={() => setErased(false)} />}
     </aside>
+    {isErased && <EraseDialog branch={at} table={info.name} keyValues={info.key.map((name) => row[name])} onClose={() => setErased(false)} />}</>
   );
 }
 

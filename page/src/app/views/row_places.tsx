@@ -7,7 +7,7 @@ import { Choice, Dialog, Field, Shown, SnapshotLink, Time } from "../parts";
 import { goAfter, to } from "../route";
 import { text } from "../words";
 
-const WAYS: [string, string][] = [["look", "look first: tell where it is, and change nothing"], ["erase", "erase it for good"]];
+const WAYS: [string, string][] = [["look", "look first, and change nothing"], ["erase", "erase it for good"]];
 const AGGREGATES: [string, string][] = [["keep", "stay as they are, and are listed"], ["recompute", "are computed anew"]];
 
 interface Asked { branch: string; table: string; keys: string[] }

@@ -18,7 +18,7 @@ export function Tokens({ user, onChange }: { user: string; onChange: () => void 
         <Wide label={`Tokens of ${user}`}><table class="summary stack"><thead><tr><th scope="col">Token</th><th scope="col">State</th><th scope="col">Made</th><th scope="col">Until</th><th scope="col">Last used</th><th scope="col">Revoke</th></tr></thead>
           <tbody>{tokens.map((one) => (
             <tr key={one.id}><th scope="row" dir="auto">{nameOf(one)}</th><td data-of="state"><State of={one.is_valid ? "active" : one.revoked ? "revoked" : "ended"} /></td>
-              <td data-of="made"><Time of={one.made} /></td><td data-of="until"><Time of={one.until} /></td><td data-of="last used">{one.used ? <Time of={one.used} /> : "never"}</td>
+              <td data-of="made"><Time of={one.made} /></td><td data-of="until"><Time of={one.until} /></td><td data-of="last used">{one.used ? <time dateTime={one.used}>{one.used.slice(0, 10)}</time> : "never"}</td>
               <td data-of="revoke">{one.is_valid ? <button type="button" aria-label={`Revoke ${nameOf(one)}…`} onClick={() => setGone(one)}>Revoke…</button> : "—"}</td></tr>))}</tbody></table></Wide>)}
       </Shown>
       {gone && <Dialog title={`Revoke a token of ${user}`} action="Revoke" isDanger onClose={() => setGone(null)} onDone={async () => { await remove("/v1/token", { id: gone.id }); found.reload(); onChange(); }}>
