@@ -99,10 +99,13 @@ def test_the_focus_in_the_graph_stays_when_somebody_commits(
     keyboard.press("End")
     keyboard.press("Enter")
     keyboard.tab_to("Tag…")
+    visitor.browser.emulate(1280, 500)
+    visitor.run("document.getElementById('panel').scrollTop = 60")
     count = visitor.run("return snapshotGraph.nodes.length")
     db.branch("main").clone("busy").insert("orders", [{"id": 500, "city": "Hamar", "net": 1}])
     visitor.until(lambda: visitor.run("return snapshotGraph.nodes.length") > count)
     assert keyboard.here() == "Tag…"
+    assert visitor.run("return document.getElementById('panel').scrollTop") == 60
 
 
 def test_data(keyboard: Keyboard) -> None:

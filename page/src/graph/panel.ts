@@ -21,13 +21,17 @@ export function showPanel(): void {
   resize();
 }
 
+let filled = "";
+
 export function fillPanel(): void {
   const { panel } = stage, { selected } = focus;
+  const name = selected ? `${selected.kind} ${graph.lanes[selected.lane].name} ${selected.id}` : "", top = name === filled ? panel.scrollTop : 0;
+  filled = name;
   const at = panel.contains(document.activeElement) ? document.activeElement : null;
   panel.replaceChildren();
   if (!selected) return;
-  panel.scrollTop = 0;
   panel.append(...(selected.kind === "start" ? startParts(selected) : snapshotParts(selected)).filter((part) => part !== null && part !== undefined));
+  panel.scrollTop = top;  // who reads on when somebody commits is not taken to the top
   if (at) keepFocus(at);
 }
 

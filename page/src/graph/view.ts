@@ -58,7 +58,7 @@ export function paint(): void {
 export const areSyncsNamed = (): boolean => view.width >= 560;
 
 /** What the words beside syncs may take: more where there is more. */
-export const wordsWidth = (): number => areSyncsNamed() ? Math.min(320, Math.max(210, view.width * 0.22)) : 0;
+export const wordsWidth = (): number => areSyncsNamed() ? Math.min(320, Math.max(210, view.width * 0.2)) : 0;
 
 export function gutterWidth(): number {
   const syncs = graph.data.syncs.filter(isSyncShown);
