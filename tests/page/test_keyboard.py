@@ -99,10 +99,13 @@ def test_the_focus_in_the_graph_stays_when_somebody_commits(
     keyboard.press("End")
     keyboard.press("Enter")
     keyboard.tab_to("Tag…")
+    visitor.browser.emulate(1280, 500)
+    visitor.run("document.getElementById('panel').scrollTop = 60")
     count = visitor.run("return snapshotGraph.nodes.length")
     db.branch("main").clone("busy").insert("orders", [{"id": 500, "city": "Hamar", "net": 1}])
     visitor.until(lambda: visitor.run("return snapshotGraph.nodes.length") > count)
     assert keyboard.here() == "Tag…"
+    assert visitor.run("return document.getElementById('panel').scrollTop") == 60
 
 
 def test_data(keyboard: Keyboard) -> None:
@@ -246,6 +249,15 @@ def test_sql(keyboard: Keyboard) -> None:
     assert visitor.run("return document.activeElement.value").endswith("FROM orders")
     keyboard.press("Enter", control=True)
     visitor.see("table.rows", "n")
+    # The second suggestion is as near as the first one.
+    keyboard.type(" OR")
+    offered = visitor.see("#suggestions", "ORDER BY").split()
+    keyboard.press("ArrowDown")
+    pressed = visitor.see("#suggestions button[aria-pressed=true]")
+    assert pressed in " ".join(offered)
+    assert pressed != offered[0]
+    keyboard.press("Tab")
+    assert visitor.run("return document.activeElement.value").endswith(f" {pressed}")
     # Suggestions are no trap: Escape takes none, and Tab leads on.
     keyboard.type(" WHERE cit")
     visitor.see("#suggestions", "city")

@@ -160,6 +160,20 @@ def test_it_is_live(visitor: Visitor, db: livingdb.Database) -> None:
     visitor.see("table.rows", "Vardø")
 
 
+def test_what_somebody_else_named_comes_and_goes(visitor: Visitor, db: livingdb.Database) -> None:
+    db.branch("main").clone("brief")
+    visitor.choose("brief")
+    lanes = "return snapshotGraph.lanes.filter((lane) => !lane.dropped).map((lane) => lane.name)"
+    assert "brief" in visitor.run(lanes)
+    tags = "return snapshotGraph.nodes.flatMap((node) => node.tags)"
+    db.tag("noted", "brief")
+    visitor.until(lambda: visitor.run(tags) == ["noted"])
+    db.drop_tag("noted")
+    visitor.until(lambda: visitor.run(tags) == [])
+    db.drop_branch("brief")
+    visitor.until(lambda: "brief" not in visitor.run(lanes))
+
+
 def test_a_change_is_tried_before_it_is_made(visitor: Visitor, db: livingdb.Database) -> None:
     db.branch("main").clone("next")
     visitor.go("#/schemas?branch=next")

@@ -34,6 +34,7 @@ def is_shut(visitor: Visitor) -> bool:
 def change(visitor: Visitor, rule: str) -> None:
     """Open the dialog of a rule of what is kept."""
     label = f"Change what is kept: {rule}…"
+    visitor.see(f'[aria-label="{label}"]')
     visitor.run('document.querySelector(`[aria-label="${arguments[0]}"]`).click()', label)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from selenium import webdriver
 from tests.page.conftest import Browser
 from tests.page.shop import make_shop
 from tests.page.visitor import Visitor
@@ -117,6 +118,36 @@ def test_syncs_are_steered_from_the_graph(visitor: Visitor, db: livingdb.Databas
     visitor.until(lambda: db.branch("forecast").head.id != before)
     visitor.until(lambda: visitor.run("return !document.querySelector('dialog')"))
     assert [one for one in visitor.browser.complaints() if " 409 " not in one] == []
+
+
+def test_an_arrow_in_the_graph_leads_to_its_sync(visitor: Visitor) -> None:
+    visitor.go("#/graph")
+    visitor.until(lambda: visitor.run("return Boolean(window.snapshotGraph)"))
+    visitor.browser.settle()
+    for name, head in (("main/careful", "head of careful"), ("main/totals", "head of totals")):
+        place = """
+            const sync = snapshotGraph.syncs.find((sync) => sync.name === arguments[0]);
+            const [from, to] = [sync.sources[0], sync.target].map((at) => snapshotGraph.lanes[at]);
+            const left = snapshotGraph.screenX(snapshotGraph.shown.columns - 0.5) + 20;
+            const box = document.getElementById('canvas').getBoundingClientRect();
+            const rows = (snapshotGraph.screenY(from.row) + 2 * snapshotGraph.screenY(to.row)) / 3;
+            return [box.left + left + 22 * (sync.track + 0.5), box.top + rows];
+        """
+        x, y = visitor.run(place, name)
+        actions = webdriver.ActionChains(visitor.browser.driver)
+        actions.w3c_actions.pointer_action.move_to_location(round(x), round(y))
+        actions.w3c_actions.pointer_action.click()
+        actions.perform()
+        visitor.see("#panel", head)
+        told = visitor.run(
+            "return document.querySelector(`#panel [data-sync='${arguments[0]}']`)"
+            ".getBoundingClientRect().bottom <= innerHeight",
+            name,
+        )
+        assert told
+        visitor.run("snapshotGraph.select(null)")
+        visitor.browser.settle()
+    assert visitor.run("return snapshotGraph.selected === null")
 
 
 def test_who_may_not_steer_a_sync_is_told_alike_in_both_places(

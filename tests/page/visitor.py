@@ -32,6 +32,7 @@ VIEWS = {
     "advice": "#/advice",
     "people": "#/people",
     "provenance": "#/provenance?ref=totals",
+    "log": "#/log?branch=dev",
 }
 
 

@@ -42,10 +42,13 @@ export function listen(): void {
     if (stream.readyState === EventSource.CLOSED) void listenAgain();
   };
   for (const kind of KINDS)
-    source.addEventListener(kind, () => { for (const listener of listeners) listener(kind); });
+    stream.addEventListener(kind, () => tellChanged(kind));
+  // Branches that are gone are not named, and tags never are.
+  stream.addEventListener("branches", () => tellChanged("branch"));
+  stream.addEventListener("tags", () => tellChanged("tag"));
 }
 
-/** What this page changed itself, where the server tells nobody. */
+/** What changed, by the server's word or, where it tells nobody, by this page's own. */
 export function tellChanged(kind: Kind): void {
   for (const listener of listeners) listener(kind);
 }

@@ -14,6 +14,7 @@ import { AlertsView } from "./views/alerts";
 import { CompareView } from "./views/compare";
 import { DataView } from "./views/data";
 import { GraphView } from "./views/graph";
+import { LogView } from "./views/log";
 import { MergeView } from "./views/merge";
 import { PeopleView } from "./views/people";
 import { ProvenanceView } from "./views/provenance";
@@ -24,7 +25,7 @@ import { AdviceView, StorageView } from "./views/storage";
 import { SyncsView } from "./views/syncs";
 
 const VIEWS: Record<string, (given: { route: Route }) => JSX.Element> = {
-  graph: GraphView, provenance: ProvenanceView, data: DataView, compare: CompareView, merge: MergeView,
+  graph: GraphView, log: LogView, provenance: ProvenanceView, data: DataView, compare: CompareView, merge: MergeView,
   requests: RequestsView, syncs: SyncsView, alerts: AlertsView, schemas: SchemasView, sql: SqlView,
   storage: StorageView, advice: AdviceView, people: PeopleView,
 };
@@ -34,10 +35,10 @@ const MENU: [view: string, words: string][] = [
 ];
 
 /** Views that one comes to from another, which the menu marks then. */
-const WITHIN: Record<string, string> = { merge: "compare", provenance: "graph", advice: "storage" };
+const WITHIN: Record<string, string> = { merge: "compare", log: "graph", provenance: "graph", advice: "storage" };
 
 const TITLES: Record<string, string> = {
-  ...Object.fromEntries(MENU), merge: "Merge", provenance: "Where from", advice: "Advice",
+  ...Object.fromEntries(MENU), merge: "Merge", provenance: "Where from", log: "Log", advice: "Advice",
 };
 
 function App({ about }: { about: About }): JSX.Element {
@@ -61,7 +62,7 @@ function App({ about }: { about: About }): JSX.Element {
       <header class="top">
         <h1>LivingDB <span class="note" dir="auto" title={about.name}>{about.name}</span></h1>
         <nav aria-label="Views">{MENU.map(([view, words]) => (
-          <a key={view} href={to(view)} data-words={words} aria-current={view === route.view ? "page" : view === WITHIN[route.view] ? "true" : undefined}>{words}{view === "alerts" && open > 0 ? <> <span class="badge">{open}</span></> : null}</a>))}
+          <a key={view} href={to(view)} aria-current={view === route.view ? "page" : view === WITHIN[route.view] ? "true" : undefined}><span class="words" data-words={words}>{words}</span>{view === "alerts" && open > 0 ? <> <span class="badge">{open}</span></> : null}</a>))}
         </nav>
         <p class="who"><span dir="auto">{about.user}</span> {about.read_only && <span class="note" title={about.read_only}>read-only</span>} <button type="button" onClick={() => void logOut().then(() => location.reload())}>Log out</button></p>
       </header>

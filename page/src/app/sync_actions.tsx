@@ -27,8 +27,8 @@ export function actionsOf(sync: ActedSync): SyncAction[] {
   if (sync.state === "held") found.push("approve");
   if (sync.state === "held" || sync.state === "error") found.push("resume");
   if (sync.state !== "active") found.push("reattach");
-  if (sync.state !== "detached") found.push("detach");
   if (sync.kind === "derive" && sync.state === "active") found.push("refresh");
+  if (sync.state !== "detached") found.push("detach");
   return found;
 }
 

@@ -4,7 +4,7 @@ import { BLOCK, BUCKET, graph, shown, type Link } from "./model";
 import { isOverview } from "./runs";
 import {
   TOP, columnWidth, focus, gutterWidth, isMoving, labelWidth, laneHeight, radius, screenX, screenY,
-  stage, view,
+  stage, view, wordsWidth,
 } from "./view";
 
 type ColorName =
@@ -75,7 +75,7 @@ function drawLanes(): void {
       brush.fillRect(0, y - height / 2, view.width, height);
     }
     brush.fillStyle = colors.line;
-    brush.fillRect(labelWidth(), y - 0.5, screenX(shown.columns - 0.4) - labelWidth() + gutterWidth() - 215, 1);
+    brush.fillRect(labelWidth(), y - 0.5, screenX(shown.columns - 0.4) - labelWidth() + gutterWidth() - Math.max(210, wordsWidth()) - 5, 1);
   }
 }
 

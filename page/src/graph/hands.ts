@@ -1,6 +1,7 @@
 // Hands: pointer, wheel and keys.
+import { syncAt } from "./marks";
 import { type Item } from "./model";
-import { hop, newest, oldest, select, step } from "./select";
+import { hop, newest, oldest, select, selectSync, step } from "./select";
 import { closeFound, look } from "./search";
 import { fit, focus, headAt, nodeAt, panBy, repaint, resetView, stage, zoomAt } from "./view";
 
@@ -18,7 +19,7 @@ export function dismissHint(): void {
 
 function hover(x: number, y: number): void {
   const item: Item | null = nodeAt(x, y);
-  stage.canvas.classList.toggle("over", Boolean(item ?? headAt(x, y)));
+  stage.canvas.classList.toggle("over", Boolean(item ?? headAt(x, y) ?? syncAt(x, y)));
   if (item === focus.hovered) return;
   focus.hovered = item;
   repaint();
@@ -56,9 +57,18 @@ export function listenToPointer(signal: AbortSignal): void {
       spread = 0;
       if (!pointers.size) canvas.classList.remove("moving");
       if (!wasClick) return;
-      const head = headAt(...place(event));
-      if (head) select(head, true); else select(nodeAt(...place(event)));
+      const head = headAt(...place(event)), item = nodeAt(...place(event)), sync = syncAt(...place(event));
+      if (head) select(head, true);
+      else if (!item && sync) selectSync(sync);
+      else select(item);
     }, { signal });
+  canvas.addEventListener("contextmenu", (event) => {
+    const item = nodeAt(...place(event));
+    if (!item) return;
+    event.preventDefault();
+    select(item);
+    stage.panel.focus();
+  }, { signal });
   canvas.addEventListener("pointerleave", () => hover(-1, -1), { signal });
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();

@@ -38,7 +38,7 @@ export function drawNodes(first: number, last: number): void {
     if (group) group.push([node, x, y]); else groups.set(style, [[node, x, y]]);
     if (node.heads.length || node === focus.selected || node === focus.hovered) ring(node, x, y, r);
     if (node.hidden && view.k > 0.2) older(node, x, y, r);
-    labels.push(node);
+    if (x >= labelWidth() - 6) labels.push(node);  // one that is under the names says nothing in pieces
   }
   for (const [style, group] of groups) {
     brush.globalAlpha = style >= 1000 ? 0.3 : 1;
@@ -204,21 +204,35 @@ function written(text: string, x: number, y: number, color: string): void {
 
 // --- syncs and names -----------------------------------------------------------------------
 
+interface Spot { sync: Sync; left: number; right: number; top: number; bottom: number }
+
+const HAND = 10, TWO_LINES = 48;
+let spots: Spot[] = [];
+
+/** The sync whose arrow or words are at a place. */
+export const syncAt = (x: number, y: number): Sync | null =>
+  spots.findLast((spot) => x >= spot.left && x <= spot.right && y >= spot.top && y <= spot.bottom)?.sync ?? null;
+
 export function drawSyncs(): void {
+  spots = [];
   const syncs = graph.data.syncs.filter(isSyncShown);
   if (!syncs.length) return;
   const left = screenX(shown.columns - 0.5) + 20;
   if (left > view.width) return;
   const tracks = 1 + Math.max(...syncs.map((sync) => sync.track));
-  const below = new Map<number, number>();
+  const below = new Map<number, number>(), into = new Map<number, number>();
+  for (const { target } of syncs) into.set(target, (into.get(target) ?? 0) + 1);
   brush.textAlign = "left";
   brush.textBaseline = "middle";
   for (const sync of syncs) {
     const x = left + 22 * (sync.track + 0.5), target = screenY(graph.lanes[sync.target].row);
-    for (const lane of sync.sources)
-      if (graph.lanes[lane].shown && !isInside(sync, syncs)) drawBand(sync, x, screenY(graph.lanes[lane].row), target);
-      else if (graph.lanes[lane].shown) drawTap(sync, x, target);
-    const count = below.get(sync.target) || 0;
+    for (const lane of sync.sources) {
+      if (!graph.lanes[lane].shown) continue;
+      const source = screenY(graph.lanes[lane].row), isTap = isInside(sync, syncs);
+      if (isTap) drawTap(sync, x, target); else drawBand(sync, x, source, target);
+      spots.push({ sync, left: x - HAND, right: x + (isTap ? 2 : 1) * HAND, top: (isTap ? target : Math.min(source, target)) - HAND, bottom: (isTap ? target : Math.max(source, target)) + HAND });
+    }
+    const count = below.get(sync.target) || 0, isAlone = into.get(sync.target) === 1;
     below.set(sync.target, count + 1);
     const at = left + 22 * tracks + 8, room = view.width - at - 8;
     if (count > 1 || laneHeight() < 24 || !areSyncsNamed() || room < 40) continue;
@@ -227,7 +241,10 @@ export function drawSyncs(): void {
     brush.font = "600 11px " + FONT;
     written(fitted(`${names} ${sync.arrow} ${graph.lanes[sync.target].name}`, Math.min(320, room)), at, y, colors.ink);
     brush.font = "11px " + FONT;
-    written(fitted(syncText(sync), Math.min(420, room)), at, y + 13, colors[sync.state]);
+    const [how, why] = [stateWords(sync), guardWords(sync)], hasTwoLines = isAlone && why !== "" && laneHeight() >= TWO_LINES;
+    const lines = hasTwoLines ? [how, why] : [syncText(sync)];
+    lines.forEach((line, place) => written(fitted(line, Math.min(420, room)), at, y + 13 * (place + 1), colors[sync.state]));
+    spots.push({ sync, left: at, right: at + Math.min(room, 180), top: y - 7, bottom: y + 7 + 13 * lines.length });
   }
 }
 
@@ -246,10 +263,17 @@ function drawTap(sync: Sync, x: number, y: number): void {
   brush.fill();
 }
 
+const joined = (parts: (string | undefined)[]): string => parts.filter(Boolean).join(" · ");
+
+/** How a sync stands, and when it runs. */
+const stateWords = ({ state, when, lag }: Sync): string => joined([state === "active" ? "" : state, when, lag]);
+
+/** Why it stopped; while it did not, what guards it. */
+const guardWords = ({ state, reason, conditions }: Sync): string => joined(state !== "active" && reason ? [reason] : conditions);
+
 export function syncText(sync: Sync): string {
-  let parts = [sync.when, sync.lag ?? "", ...sync.conditions];
-  if (sync.state !== "active") parts = [sync.state, ...parts, sync.reason];
-  return parts.filter(Boolean).join(" · ");
+  const { state, reason, conditions } = sync;
+  return joined([stateWords(sync), ...conditions, state === "active" ? "" : reason]);
 }
 
 // A shaded block arrow from lane to lane, upright.
@@ -279,7 +303,7 @@ function drawBand(sync: Sync, x: number, source: number, target: number): void {
 function drawElsewhere(lane: Lane, width: number, y: number): void {
   const last = lane.items.at(-1), first = lane.items[0];
   if (!last || !first) return;
-  const isLeft = reach(last)[1] < width, isRight = reach(first)[0] > view.width;
+  const isLeft = reach(last)[1] < width - radius(), isRight = reach(first)[0] > view.width;
   if (!isLeft && !isRight) return;
   brush.font = "11px " + FONT;
   const text = isLeft ? `← ${titleOf(last)}` : `${titleOf(first)} →`;

@@ -21,13 +21,17 @@ export function showPanel(): void {
   resize();
 }
 
+let filled = "";
+
 export function fillPanel(): void {
   const { panel } = stage, { selected } = focus;
+  const name = selected ? `${selected.kind} ${graph.lanes[selected.lane].name} ${selected.id}` : "", top = name === filled ? panel.scrollTop : 0;
+  filled = name;
   const at = panel.contains(document.activeElement) ? document.activeElement : null;
   panel.replaceChildren();
   if (!selected) return;
-  panel.scrollTop = 0;
   panel.append(...(selected.kind === "start" ? startParts(selected) : snapshotParts(selected)).filter((part) => part !== null && part !== undefined));
+  panel.scrollTop = top;  // who reads on when somebody commits is not taken to the top
   if (at) keepFocus(at);
 }
 
@@ -49,7 +53,8 @@ function heading(node: Node, chips: [text: string, color: string][]): Child[] {
 function startParts(node: Node): Child[] {
   const lane = graph.lanes[node.lane];
   return [
-    ...heading(node, [["start of " + lane.name, laneColor(node.lane)]]),
+    ...heading(node, [["start of " + lane.name, laneColor(node.lane)], ...node.heads.map((name): [string, string] => ["head of " + name, laneColor(node.lane)])]),
+    ...(node.heads.length ? additions.parts(node) : []),
     el("dl", null, ...pair("Stands on", idLink(node.id)), ...pair("Time", timeText(node.time))),
     ...syncParts(node),
   ];
@@ -193,7 +198,7 @@ function tablePart(
 function syncParts(node: Node): Child[] {
   const mine = graph.data.syncs.filter((sync) => sync.target === node.lane || sync.sources.includes(node.lane));
   if (!mine.length) return [];
-  return [el("h3", null, "Syncs of this branch"), ...mine.map((sync) => el("p", { class: "sync", style: { color: colors[sync.state] } },
+  return [el("h3", null, "Syncs of this branch"), ...mine.map((sync) => el("p", { class: "sync", "data-sync": sync.name, style: { color: colors[sync.state] } },
     el("b", { dir: "auto" }, `${sync.sources.map((lane) => graph.lanes[lane].name).join(", ")} ${sync.arrow} ${graph.lanes[sync.target].name}`),
     said((sync.state === "active" ? "active · " : "") + syncText(sync)), ...additions.syncParts(sync)))];
 }

@@ -1,6 +1,6 @@
 // Which snapshot is looked at, and the ways from one to the next.
 import { fillBranches } from "./branches_menu";
-import { graph, shown, titleOf, type Item, type Node } from "./model";
+import { graph, shown, titleOf, type Item, type Node, type Sync } from "./model";
 import { showPanel } from "./panel";
 import { openRun, uncover, type Run } from "./runs";
 import { clamp, columnWidth, focus, repaint, reveal, screenX, stage, view } from "./view";
@@ -25,6 +25,15 @@ export function select(item: Item | null, isRevealed = false): void {
   }
   repaint();
   for (const watcher of watchers) watcher(node);
+}
+
+/** The newest snapshot of what a sync makes, and there what is told of the sync. */
+export function selectSync(sync: Sync): void {
+  const head = graph.lanes[sync.target].nodes.at(-1);
+  if (!head) return;
+  select(head, true);
+  const part = [...stage.panel.querySelectorAll<HTMLElement>("[data-sync]")].find((one) => one.dataset.sync === sync.name);
+  part?.scrollIntoView({ block: "nearest" });
 }
 
 function open(run: Run): void {

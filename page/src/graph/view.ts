@@ -27,7 +27,7 @@ export const focus = {
   matches: null as Set<number> | null,
 };
 export const TOP = 30;
-const LEAST = 0.012, MOST = 3;
+const LEAST = 0.012, MOST = 3, LEAST_COLUMNS = 3;
 let isDirty = true;
 
 
@@ -57,10 +57,13 @@ export function paint(): void {
 /** Where there is no room for words beside the heads, syncs are arrows, and the panel tells of them. */
 export const areSyncsNamed = (): boolean => view.width >= 560;
 
+/** What the words beside syncs may take: more where there is more. */
+export const wordsWidth = (): number => areSyncsNamed() ? Math.min(320, Math.max(210, view.width * 0.2)) : 0;
+
 export function gutterWidth(): number {
   const syncs = graph.data.syncs.filter(isSyncShown);
   if (!syncs.length) return 40;
-  return 40 + 22 * (1 + Math.max(...syncs.map((sync) => sync.track))) + (areSyncsNamed() ? 210 : 0);
+  return 40 + 22 * (1 + Math.max(...syncs.map((sync) => sync.track))) + wordsWidth();
 }
 
 export function isSyncShown(sync: Sync): boolean {
@@ -140,8 +143,10 @@ export function resetView(): void {
   arrange();
   fitAll();
   if (view.k < 0.62) {
-    view.k = 1;
-    const wide = (view.width - labelWidth() - Math.min(gutterWidth(), view.width * 0.36)) / columnWidth();
+    // Where there is little room, snapshots have more of it than arrows.
+    const room = view.width - labelWidth() - Math.min(gutterWidth(), view.width * (areSyncsNamed() ? 0.36 : 0.22));
+    view.k = Math.min(1, Math.max(0.62, room / (LEAST_COLUMNS * COLUMN)));
+    const wide = room / columnWidth();
     view.x = Math.max(0, shown.columns - Math.max(wide, 2));
     clamp();
     repaint();

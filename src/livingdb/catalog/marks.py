@@ -1,4 +1,4 @@
-"""How far a catalog is: numbers that only grow, by which others see that something happened.
+"""How far a catalog is: numbers by which others see that something happened; most only grow.
 
 They are read with one statement, however large the database is, by whichever process.
 """
@@ -19,7 +19,10 @@ __all__ = ["Marks", "read_marks", "requests_since", "syncs_since"]
 
 @dataclass(frozen=True)
 class Marks:
-    """The last snapshot, alert, step of a sync, request and event about one, and head moved."""
+    """The last snapshot, alert, step of a sync, request and event about one, and head moved.
+
+    Tags stay where they are: how many there are and when the last was made tells of every change.
+    """
 
     snapshot: int = 0
     alert: int = 0
@@ -29,6 +32,8 @@ class Marks:
     moves: int = 0
     branches: int = 0
     step: int = 0
+    tags: int = 0
+    tagged: int = 0
     epoch: int = 0
 
     def to_text(self) -> str:
@@ -56,6 +61,8 @@ _COUNTED = (
     func.sum(schema.branch.c.position),
     func.count(schema.branch.c.number),
     func.max(schema.step.c.id),
+    func.count(schema.tag.c.name),
+    func.max(schema.tag.c.time),
 )
 _MARKS = select(
     *(select(counted).scalar_subquery() for counted in _COUNTED),

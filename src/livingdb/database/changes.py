@@ -30,8 +30,8 @@ _REPLAYED = 1000
 class Change:
     """Something that happened.
 
-    kind     commit, branch (it moved without a commit), branches (look again), sync, alert or
-             merge_request
+    kind     commit, branch (it moved without a commit), branches and tags (look again), sync,
+             alert or merge_request
     subject  the name of the branch or sync, or the number of the alert or request
     """
 
@@ -121,6 +121,8 @@ class ChangeFollower:
     def _others(self, since: Marks) -> Iterator[Change]:
         """What happened that moved no branch."""
         catalog = self._graph.catalog
+        if (since.tags, since.tagged) != (self.marks.tags, self.marks.tagged):
+            yield Change("tags", "")
         if self.marks.trail > since.trail:
             numbers = syncs_since(catalog.queries, since.trail)
             known = self._graph.sync_chains()

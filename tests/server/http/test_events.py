@@ -76,6 +76,9 @@ def test_changes_are_told_as_they_happen(served: Served) -> None:
         assert heard.until("branch", "main")[-1][1]["operation"] == "reset"
         elsewhere.drop_branch("dev/heard")
         heard.until("branches")
+        for change in (lambda: elsewhere.tag("heard", "main"), lambda: elsewhere.drop_tag("heard")):
+            change()
+            heard.until("tags")
         elsewhere.branch("main").derive("told", "SELECT id FROM orders", when="immediate")
         elsewhere.sync("told").detach("why not")
         assert heard.until("sync")[-1][1]["reason"] == "why not"

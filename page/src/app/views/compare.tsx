@@ -2,15 +2,15 @@
 import { type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Failure, get, type Row } from "../api";
-import { useData } from "../live";
+import { useData, useKept } from "../live";
 import { Field, Heading, Nothing, Shown, Wide } from "../parts";
 import { useBranches } from "../refs";
 import { go, to, type Route } from "../route";
 import { type DiffInfo, type Rows, type TableInfo } from "../types";
-import { number, refName, text } from "../words";
+import { number, plural, refName, text } from "../words";
 import { DifferenceTable } from "./differences";
 
-const LIMIT = 200;
+const LIMIT = 200, MOST = 10_000;
 
 export function CompareView({ route }: { route: Route }): JSX.Element {
   const { before = "", after = "", table = "" } = route.given;
@@ -113,13 +113,14 @@ function SchemaSides({ before, after, table }: { before: string; after: string; 
 }
 
 function RowDifferences({ before, after, table }: { before: string; after: string; table: string }): JSX.Element {
-  const found = useData(`diff rows ${before} ${after} ${table}`, (signal) =>
-    get<Rows & { more: boolean }>("/v1/diff/rows", { before, after, table, limit: LIMIT }, signal), ["commit", "branch"]);
+  const [limit, setLimit] = useState(LIMIT);
+  const found = useKept(useData(`diff rows ${before} ${after} ${table} ${limit}`, (signal) =>
+    get<Rows & { more: boolean }>("/v1/diff/rows", { before, after, table, limit }, signal), ["commit", "branch"]), table);
   return (
     <Shown of={found}>{(diff) => diff.rows.length === 0 ? <p class="note">No row of {table} differs.</p> : (
       <>
         <DifferenceTable rows={diff.rows} keys={diff.columns.map(({ name }) => name)} label={`Rows of ${table} that differ`} caption={<><del>as in {refName(before)}</del> <ins>as in {refName(after)}</ins></>} />
-        {diff.more && <p class="note">Only the first {LIMIT} rows are shown.</p>}
+        {diff.more && <p class="note" role="status">The first {plural(diff.rows.length, "row")} are shown. {diff.rows.length < MOST ? <button type="button" aria-disabled={found.isOld} onClick={() => setLimit(Math.min(MOST, limit * 5))}>More rows</button> : <a href={to("sql", { branch: after })}>SQL</a>}</p>}
       </>
     )}</Shown>
   );

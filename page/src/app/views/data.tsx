@@ -119,7 +119,7 @@ function TableView({ at, table, isBranch, given }: { at: string; table: string; 
           {isBranch && !mayWrite && !maker && <p class="note">You may read {at}, and not change it: that takes the role writer. Ask who owns the database for it.</p>}
           {maker && !past && <p class="note">Made by the sync <a href={to("syncs", { name: maker.name })} dir="auto">{maker.name}</a>: change {maker.sources.join(", ")}, or detach the sync.</p>}
         </div>
-        {chosen && info.data && <RowPanel key={`${JSON.stringify(chosen.row)} ${chosen.column}`} at={ref} info={info.data} row={chosen.row} column={chosen.column} isNew={chosen.isNew ?? false} canEdit={canEdit && key.length > 0} makes={maker?.makes ?? ""} isPast={past !== null} onClose={() => setChosen(null)}
+        {chosen && info.data && <RowPanel key={`${JSON.stringify(chosen.row)} ${chosen.column}`} at={ref} info={info.data} row={chosen.row} column={chosen.column} isNew={chosen.isNew ?? false} canEdit={canEdit && key.length > 0} makes={maker?.makes ?? ""} isPast={past !== null} isBranch={isBranch} onClose={() => setChosen(null)}
           onEdit={(edit) => { setEdits([...edits.filter((one) => one.table !== table || !isSame(one.key, edit.key)), { ...edit, table, columns: info.data?.columns ?? [] }]); setChosen(null); }} />}
       </div>
       {edits.length > 0 && <Edits branch={at} edits={edits} onChange={setEdits} />}

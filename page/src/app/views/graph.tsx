@@ -5,7 +5,7 @@ import { el, type Child } from "../../graph/elements";
 import { titleOf, type GraphData, type Node, type Sync } from "../../graph/model";
 import { handle, mount, update } from "../../graph/mount";
 import { additions } from "../../graph/panel";
-import { Failure, get, patch, post, remove } from "../api";
+import { Failure, get, patch, post, put, remove } from "../api";
 import { useData } from "../live";
 import { Choice, Dialog, Field, Nothing, Problem } from "../parts";
 import { go, remember, to, type Route } from "../route";
@@ -13,10 +13,11 @@ import { actionsOf, SyncDialog, wordsOf, type ActedSync, type SyncAction } from 
 import { type SyncInfo } from "../types";
 import { useDefaultBranch, useUser } from "../user";
 import { duration, lagWords, number, plural, short } from "../words";
+import { NewBranch } from "./new_branch";
 
-type Deed = "branch" | "tag" | "reset" | "revert" | "pick" | "merge" | "rename" | "drop";
+type Deed = "branch" | "tag" | "reset" | "revert" | "pick" | "merge" | "rename" | "drop" | "default" | "untag";
 /** What is done to a branch that stands here, if several do to one of them. */
-const OF_HEADS: Deed[] = ["rename", "drop"];
+const OF_HEADS: Deed[] = ["rename", "drop", "default"];
 const COMBOBOX = { role: "combobox" } as object;
 const KINDS = ["commit", "branch", "tag", "sync"] as const;
 /** Who holds an arrow key passes many snapshots; the address tells where they rest. */
@@ -124,7 +125,8 @@ export function GraphView({ route }: { route: Route }): JSX.Element {
         </div>
         <aside id="panel" tabIndex={-1} aria-label="Snapshot" hidden />
       </div>
-      {deed && <DeedDialog {...deed} onClose={() => setDeed(null)} />}
+      {deed?.what === "branch" && <NewBranch node={deed.node} lane={handle.lanes[deed.node.lane].name} onClose={() => setDeed(null)} />}
+      {deed && deed.what !== "branch" && <DeedDialog what={deed.what} node={deed.node} onClose={() => setDeed(null)} />}
       {asked && <SyncDialog {...asked} user={user} onClose={() => setAsked(null)} />}
     </section>
   );
@@ -147,7 +149,8 @@ function deedsOf(node: Node, marked: { current: Node | null }, choose: (deed: { 
     el("a", { class: "button", href: to("data", { ref: heads ? node.heads[0] : node.id }) }, "Tables"),
     el("a", { class: "button", href: to("provenance", { ref: node.id }) }, "Where from"),
   ];
-  const parent = node.detail?.parents[0] ?? node.incoming.find((link) => !link.isSource)?.source.id;
+  const isStart = node.kind === "start";  // it made nothing itself
+  const parent = isStart ? undefined : node.detail?.parents[0] ?? node.incoming.find((link) => !link.isSource)?.source.id;
   if (parent) parts.push(el("a", { class: "button", href: to("compare", { before: parent, after: node.id }) }, "What changed"));
   if (marked.current && marked.current !== node) {
     const [before, after] = [marked.current, node].sort((a, b) => a.sequence - b.sequence);
@@ -156,9 +159,12 @@ function deedsOf(node: Node, marked: { current: Node | null }, choose: (deed: { 
     parts.push(el("button", { type: "button", "aria-pressed": "true", onclick: () => { marked.current = null; handle.select(node); } }, "Compare: choose another snapshot"));
   } else parts.push(button("Compare…", () => { marked.current = node; handle.select(node); }));
   parts.push(button("Branch…", () => choose({ what: "branch", node })), button("Tag…", () => choose({ what: "tag", node })));
+  if (node.tags.length) parts.push(button("Drop tag…", () => choose({ what: "untag", node })));
   if (heads) parts.push(button("Merge…", () => choose({ what: "merge", node })));
   if (parent) parts.push(button("Pick…", () => choose({ what: "pick", node })));
-  parts.push(button("Revert…", () => choose({ what: "revert", node })), button("Reset to it…", () => choose({ what: "reset", node })));
+  if (!isStart) parts.push(button("Revert…", () => choose({ what: "revert", node })));
+  parts.push(button("Reset to it…", () => choose({ what: "reset", node })));
+  if (heads) parts.push(el("a", { class: "button", href: to("log", { branch: node.heads[0] }) }, "Log"), button("Default…", () => choose({ what: "default", node })));
   if (heads) parts.push(button("Rename…", () => choose({ what: "rename", node })), button("Drop…", () => choose({ what: "drop", node })));
   return [...handle.syncs.filter((sync) => sync.target === node.lane && sync.state !== "active").flatMap((sync) => stoppedParts(sync, ask)),
     el("div", { class: "deeds", role: "group", "aria-label": "What can be done here" }, ...parts)];
@@ -169,14 +175,13 @@ function stoppedParts(sync: Sync, ask: AskSync): Child[] {
   const acted: ActedSync = { ...sync, target: handle.lanes[sync.target].name };
   const actions = actionsOf(acted).filter((one) => one !== "detach" && one !== "refresh");
   return [
-    el("p", { class: "bad", dir: "auto" }, `${sync.name} is ${sync.state}${sync.reason ? `: ${sync.reason}` : ""}`),
+    el("p", { class: "bad", dir: "auto", "data-sync": sync.name }, `${sync.name} is ${sync.state}${sync.reason ? `: ${sync.reason}` : ""}`),
     el("div", { class: "deeds", role: "group", "aria-label": `What lets ${sync.name} go on` }, ...actions.map((action, at) => el("button",
       { type: "button", class: at ? "" : "main", onclick: () => ask({ sync: acted, action }) }, `${wordsOf(action)} ${sync.name}…`))),
   ];
 }
 
-const TITLES: Record<Deed, [title: string, action: string, label: string]> = {
-  branch: ["A branch from here", "Create branch", "Name of the new branch"],
+const TITLES: Record<Exclude<Deed, "branch">, [title: string, action: string, label: string]> = {
   tag: ["A name for this snapshot", "Create tag", "Name of the tag"],
   reset: ["Let a branch be as it was here", "Reset branch", "Branch"],
   revert: ["Take this change back", "Revert", "On branch"],
@@ -184,18 +189,21 @@ const TITLES: Record<Deed, [title: string, action: string, label: string]> = {
   merge: ["Merge into another branch", "Look at it first", "Into branch"],
   rename: ["Another name for a branch", "Rename", "New name"],
   drop: ["Drop a branch", "Drop branch", "Its name, to be sure"],
+  default: ["The branch that is meant where none is named", "Let it be this one", ""],
+  untag: ["Drop a tag", "Drop tag", ""],
 };
 
-function DeedDialog({ what, node, onClose }: { what: Deed; node: Node; onClose: () => void }): JSX.Element {
+function DeedDialog({ what, node, onClose }: { what: Exclude<Deed, "branch">; node: Node; onClose: () => void }): JSX.Element {
   const lane = handle.lanes[node.lane].name, main = useDefaultBranch();
   const [name, setName] = useState(what === "reset" || what === "revert" ? lane : (what === "merge" || what === "pick") && lane !== main ? main : "");
   const [title, action, label] = TITLES[what];
-  const [head, setHead] = useState(node.heads[0] ?? ""), [detach, setDetach] = useState(false);
+  const [head, setHead] = useState(node.heads[0] ?? ""), [tag, setTag] = useState(node.tags[0] ?? ""), [detach, setDetach] = useState(false);
   const act = async (): Promise<void> => {
     if (what === "rename") await patch("/v1/branch", { name: head, to: name });
     if (what === "drop" && name !== head) throw new Failure("name", `This is ${head}, and not ${name}.`, 0);
     if (what === "drop") await remove("/v1/branch", { name: head, detach });
-    if (what === "branch") await post("/v1/branches", { name, from: `id:${node.id}` });
+    if (what === "default") await put("/v1/branch/default", { name: head });
+    if (what === "untag") await remove("/v1/tag", { name: tag });
     if (what === "tag") await post("/v1/tags", { name, ref: `id:${node.id}` });
     if (what === "reset") await post("/v1/branch/reset", { branch: name, ref: `id:${node.id}` });
     if (what === "revert") await post("/v1/branch/revert", { branch: name, ref: `id:${node.id}` });
@@ -203,10 +211,13 @@ function DeedDialog({ what, node, onClose }: { what: Deed; node: Node; onClose: 
     if (what === "merge") go("merge", { source: node.heads[0], into: name });
   };
   return (
-    <Dialog title={title} action={action} isDanger={what === "reset" || what === "drop"} onClose={onClose} onDone={act}>
+    <Dialog title={title} action={action} isDanger={what === "reset" || what === "drop" || what === "untag"} onClose={onClose} onDone={act}>
       <p class="note">Snapshot {node.id.slice(0, 10)} of {lane}: <span dir="auto">{titleOf(node)}</span></p>
       {OF_HEADS.includes(what) && (node.heads.length > 1 ? <Choice label="Branch" value={head} options={node.heads} onChange={setHead} /> : <p>Branch <b dir="auto">{head}</b></p>)}
-      <Field label={label} value={name} onChange={setName} required list={what === "tag" || what === "branch" || OF_HEADS.includes(what) ? undefined : "refs"} />
+      {what === "untag" && (node.tags.length > 1 ? <Choice label="Tag" value={tag} options={node.tags} onChange={setTag} /> : <p>Tag <b dir="auto">{tag}</b></p>)}
+      {label && <Field label={label} value={name} onChange={setName} required list={what === "tag" || OF_HEADS.includes(what) ? undefined : "refs"} />}
+      {what === "untag" && <p class="note">The snapshot stays; retention may let it go once no tag holds it.</p>}
+      {what === "default" && <p class="note">Everybody begins there, on the page and elsewhere, who does not say where.</p>}
       {what === "rename" && <p class="note">What follows it, reads it or was made from it goes on under the new name.</p>}
       {what === "drop" && <><label class="tick"><input type="checkbox" checked={detach} onChange={(event) => setDetach(event.currentTarget.checked)} /> Also if a sync leads from or to it: that one ends</label>
         <p class="note">Its snapshots stay readable by their ids as long as retention keeps them.</p></>}

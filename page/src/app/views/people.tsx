@@ -3,9 +3,10 @@ import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, post, remove, type Row, type Value } from "../api";
 import { useData } from "../live";
-import { Act, Choice, Dialog, Field, Heading, Nothing, RowTable, Shown, Time } from "../parts";
+import { Choice, Dialog, Field, Heading, Nothing, RowTable, Shown, Time } from "../parts";
 import { type Me, type Rows } from "../types";
 import { text } from "../words";
+import { NewToken, Tokens } from "./tokens";
 
 const ROLES = ["reader", "writer", "maintainer", "owner"];
 
@@ -53,15 +54,32 @@ function Audit({ rows }: { rows: Row[] }): JSX.Element {
 interface Question { title: string; action: string; act: () => Promise<unknown> }
 
 function Person({ user, onToken, onChange }: { user: Me; onToken: (token: string) => void; onChange: () => void }): JSX.Element {
-  const [asked, setAsked] = useState<Question | null>(null);
+  const [asked, setAsked] = useState<Question | null>(null), [isGranted, setGranted] = useState(false);
+  const [areTokensShown, setTokensShown] = useState(false), [isTokenAsked, setTokenAsked] = useState(false);
   return (
     <li><b dir="auto">{user.name}</b>
       <ul class="plainlist">{user.grants.map((grant) => (
         <li key={grant.role + grant.branches}>{grant.role} of {grant.branches === "*" ? "all branches" : <code>{grant.branches}</code>} <button type="button" onClick={() => setAsked({ title: `Withdraw ${grant.role} from ${user.name}`, action: "Withdraw", act: () => remove("/v1/user/grants", { name: user.name, ...grant }) })}>Withdraw…</button></li>))}</ul>
-      <div class="row"><Act words="New token" act={async () => onToken((await post<{ token: string }>("/v1/user/tokens", { name: user.name })).token)} />
+      {user.grants.length === 0 && <p class="note">{user.name} may read nothing yet: grant a role.</p>}
+      <div class="row"><button type="button" onClick={() => setGranted(true)}>Grant a role…</button>
+        <button type="button" onClick={() => setTokenAsked(true)}>New token…</button>
+        <button type="button" aria-expanded={areTokensShown} onClick={() => setTokensShown(!areTokensShown)}>Tokens</button>
         <button type="button" onClick={() => setAsked({ title: `Remove ${user.name}`, action: "Remove", act: () => remove("/v1/user", { name: user.name }) })}>Remove…</button></div>
+      {areTokensShown && <Tokens user={user.name} onChange={onChange} />}
+      {isGranted && <NewGrant user={user.name} onClose={() => { setGranted(false); onChange(); }} />}
+      {isTokenAsked && <NewToken user={user.name} onToken={onToken} onClose={() => { setTokenAsked(false); setTokensShown(false); }} />}
       {asked && <Dialog title={asked.title} action={asked.action} isDanger onClose={() => { setAsked(null); onChange(); }} onDone={asked.act}>
         <p>What {user.name} did stays written down; what {user.name} may do ends at once.</p></Dialog>}</li>
+  );
+}
+
+function NewGrant({ user, onClose }: { user: string; onClose: () => void }): JSX.Element {
+  const [role, setRole] = useState("writer"), [branches, setBranches] = useState("");
+  return (
+    <Dialog title={`Grant ${user} a role`} action="Grant" onClose={onClose} onDone={() => post("/v1/user/grants", { name: user, role, branches })}>
+      <Choice label="Role" value={role} options={ROLES} onChange={setRole} />
+      <Field label="Branches (a pattern)" value={branches} onChange={setBranches} required placeholder="dev/*" />
+    </Dialog>
   );
 }
 

@@ -3,28 +3,30 @@ import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, post } from "../api";
 import { useData } from "../live";
-import { Act, Dialog, Field, Heading, Nothing, Shown, State, Time } from "../parts";
+import { Act, Choice, Dialog, Field, Heading, Nothing, Shown, State, Time } from "../parts";
 import { goAfter, to, type Route } from "../route";
 import { type CheckInfo, type RequestDetails, type RequestInfo, type Snapshot } from "../types";
 import { useDefaultBranch } from "../user";
 import { MergeForm } from "./merge";
+import { MergeRule } from "./merge_rule";
 
 const DONE: Record<string, string> = { comment: "said", approve: "approved", close: "closed it", reopen: "reopened it", merge: "merged it" };
 
 export function RequestsView({ route }: { route: Route }): JSX.Element {
-  const [isNew, setNew] = useState(false);
+  const [isNew, setNew] = useState(false), [state, setState] = useState("all"), main = useDefaultBranch();
   const chosen = Number(route.given.number ?? 0);
-  const found = useData("requests", (signal) => get<{ merge_requests: RequestInfo[] }>("/v1/merge-requests", {}, signal), ["merge_request"]);
+  const found = useData(`requests ${state}`, (signal) => get<{ merge_requests: RequestInfo[] }>("/v1/merge-requests", { state: state === "all" ? undefined : state }, signal), ["merge_request"]);
   if (chosen) return <RequestView key={chosen} number={chosen} />;
   return (
     <section class="page">
-      <Heading title="Merge requests"><button type="button" class="main" onClick={() => setNew(true)}>New request…</button></Heading>
+      <Heading title="Merge requests"><Choice label="Show" value={state} options={["all", "open", "merged", "closed"]} onChange={setState} /><button type="button" class="main" onClick={() => setNew(true)}>New request…</button></Heading>
       <Shown of={found}>{({ merge_requests: all }) => all.length
         ? <ul class="cards">{all.map((one) => (
           <li key={one.number}><a href={to("requests", { number: one.number })}><b dir="auto">#{one.number} {one.title || `${one.source} into ${one.target}`}</b></a> <State of={one.state} />
             <p class="note">{one.source} → {one.target} · by {one.author} · <Time of={one.time} /></p></li>))}</ul>
-        : <Nothing><p>Nobody asked for a merge yet.</p></Nothing>}
+        : <Nothing><p>{state === "all" ? "Nobody asked for a merge yet." : `None is ${state}.`}</p></Nothing>}
       </Shown>
+      <MergeRule branch={main} />
       {isNew && <NewRequest onClose={() => setNew(false)} />}
     </section>
   );
@@ -61,6 +63,7 @@ function RequestView({ number }: { number: number }): JSX.Element {
           {request.description && <p dir="auto">{request.description}</p>}
           {request.state === "open" && request.problems.length > 0 && <ul class="bad">{request.problems.map((one) => <li key={one}>{one}</li>)}</ul>}
           {(checks.data?.checks ?? []).map((check) => <p key={check.text} class={check.holds ? "fine" : "bad"}>{check.holds ? "✓" : "✗"} <code>{check.text}</code> {check.problem}</p>)}
+          <MergeRule branch={request.target} onChange={found.reload} />
           <h3>Discussion</h3>
           {request.notes.length === 0 && <p class="note">Nobody said anything yet.</p>}
           <ol class="trail">{request.notes.map((one, at) => (

@@ -9,19 +9,20 @@ import { to } from "../route";
 import { type Lineage, type Rows, type TableInfo } from "../types";
 import { isAlike, plural, refName, text, when } from "../words";
 import { changesOf, type Edit } from "./edits";
+import { EraseDialog, Places } from "./row_places";
 
 const MOST_STEPS = 50, MOST_ROWS = 50;
 
 interface RowPanelProps {
-  at: string; info: TableInfo; row: Row; column: string; isNew: boolean; canEdit: boolean; makes: string; isPast: boolean;
+  at: string; info: TableInfo; row: Row; column: string; isNew: boolean; canEdit: boolean; makes: string; isPast: boolean; isBranch: boolean;
   onClose: () => void; onEdit: (edit: Omit<Edit, "table" | "columns">) => void;
 }
 
-export function RowPanel({ at, info, row, column, isNew, canEdit, makes, isPast, onClose, onEdit }: RowPanelProps): JSX.Element {
+export function RowPanel({ at, info, row, column, isNew, canEdit, makes, isPast, isBranch, onClose, onEdit }: RowPanelProps): JSX.Element {
   const isKnown = !isNew && info.key.length > 0;  // A row without a key is one of those like it.
   const [values, setValues] = useState<Record<string, string | null>>(
     Object.fromEntries(info.columns.map(({ name }) => [name, row[name] === null ? null : text(row[name])])));
-  const [isUnchanged, setUnchanged] = useState(false);
+  const [isUnchanged, setUnchanged] = useState(false), [isErased, setErased] = useState(false);
   const key = info.key.map((name) => text(row[name]));
   const panel = useRef<HTMLElement>(null);
   useReturnedFocus();
@@ -42,7 +43,7 @@ export function RowPanel({ at, info, row, column, isNew, canEdit, makes, isPast,
   const set = (name: string, value: string | null): void => { setUnchanged(false); setValues({ ...values, [name]: value }); };
   const isView = makes !== "" && at === info.name && !isNew;  // a derived object is a branch of its own name
   return (
-    <aside class={isView ? "side more" : "side"} aria-label="Row" ref={panel} tabIndex={-1} onKeyDown={(event) => { if (event.key === "Escape") onClose(); }}>
+    <><aside class={isView ? "side more" : "side"} aria-label="Row" ref={panel} tabIndex={-1} onKeyDown={(event) => { if (event.key === "Escape") onClose(); }}>
       <header><h3 dir="auto">{isNew ? "New row" : isKnown ? key.join(", ") : `A row of ${info.name}`}</h3><button type="button" class="close" aria-label="Close" onClick={onClose}>×</button></header>
       {isView && <MadeFrom view={info.name} keys={key} column={column} />}
       {isPast && makes === "view" && <p class="note">The rows behind a row are told of the newest version: slide to now.</p>}
@@ -63,7 +64,10 @@ export function RowPanel({ at, info, row, column, isNew, canEdit, makes, isPast,
           {!isNew && <button type="button" class="danger" onClick={() => onEdit({ key: keyOf(row), before: row, after: null })}>Delete</button>}</div>}
       </form>
       {isKnown && <History at={at} info={info} keys={key} />}
+      {isKnown && isBranch && !isPast && <Places branch={at} table={info.name} keys={key} />}
+      {isKnown && canEdit && <p><button type="button" class="danger" onClick={() => setErased(true)}>Erase for good…</button></p>}
     </aside>
+    {isErased && <EraseDialog branch={at} table={info.name} keyValues={info.key.map((name) => row[name])} onClose={() => setErased(false)} />}</>
   );
 }
 

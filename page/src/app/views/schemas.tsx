@@ -8,12 +8,15 @@ import { useBranches } from "../refs";
 import { go, to, type Route } from "../route";
 import { type Explanation, type Snapshot, type SqlAnswer, type SyncInfo, type TableInfo } from "../types";
 import { useDefaultBranch } from "../user";
-import { text } from "../words";
+import { isNumber, text } from "../words";
+import { quoted } from "./edits";
+import { Retire } from "./retire";
 
 export function SchemasView({ route }: { route: Route }): JSX.Element {
   const main = useDefaultBranch(), branch = route.given.branch ?? main;
   const branches = useBranches();
   const syncs = useData("schema syncs", (signal) => get<{ syncs: SyncInfo[] }>("/v1/syncs", {}, signal), ["sync", "branch"]);
+  const versions = [...new Set((syncs.data?.syncs ?? []).filter((sync) => sync.kind === "schema_change" && sync.makes === "version").flatMap((sync) => [...sync.sources, sync.target]))];
   const chained = (syncs.data?.syncs ?? []).filter((sync) => sync.kind === "schema_change");
   const tables = useData(`schema ${branch}`, async (signal) => {
     const { tables: names } = await get<{ tables: string[] }>("/v1/tables", { ref: branch }, signal);
@@ -27,13 +30,14 @@ export function SchemasView({ route }: { route: Route }): JSX.Element {
       {chained.length > 0 && <><h3>Versions in step</h3>
         <ul class="plainlist">{chained.map((sync) => (
           <li key={sync.name}><a href={to("schemas", { branch: sync.sources[0] })}>{sync.sources[0]}</a> {sync.direction === "both" ? "↔" : sync.direction === "forward" ? "→" : "←"} <a href={to("schemas", { branch: sync.target })}>{sync.target}</a> <State of={sync.state} /> <a class="note" href={to("syncs", { name: sync.name })}>its sync</a></li>))}</ul>
-        <Versions branches={[...new Set(chained.flatMap((sync) => [...sync.sources, sync.target]))]} /></>}
+        <Versions branches={[...new Set(chained.flatMap((sync) => [...sync.sources, sync.target]))]} />
+        <Retire versions={versions.filter((name) => name !== main)} /></>}
       <Shown of={tables}>{(found) => found.length ? (
-        <div class="schemas">{found.map((table) => (
+        <><h3>What an application of {branch} sees</h3><div class="schemas">{found.map((table) => (
           <details class="table" key={table.name} open={found.length < 6}><summary><b dir="auto">{table.name}</b><span>{table.columns.length} columns · {table.row_count.toLocaleString("en")} rows</span></summary>
-            <ul>{table.columns.map((column) => <li key={column.name}><span dir="auto">{column.name} {table.key.includes(column.name) && <small class="note">key</small>}</span><span>{column.type}{column.nullable ? "" : " not null"}</span></li>)}</ul></details>))}</div>
+            <ul>{table.columns.map((column) => <li key={column.name}><span dir="auto">{column.name} {table.key.includes(column.name) && <small class="note">key</small>}</span><span>{column.type}{column.nullable ? "" : " not null"}</span></li>)}</ul></details>))}</div></>
       ) : <Nothing><p>No tables yet. <a href={to("sql", { branch })}>Create one</a>.</p></Nothing>}</Shown>
-      <Try key={branch} branch={branch} />
+      <Try key={branch} branch={branch} tables={tables.data ?? []} />
     </section>
   );
 }
@@ -64,7 +68,19 @@ function Versions({ branches }: { branches: string[] }): JSX.Element {
   );
 }
 
-function Try({ branch }: { branch: string }): JSX.Element {
+/** Changes that could be tried, of a table that is there. */
+function examples(table: TableInfo | undefined): [words: string, statement: string][] {
+  if (!table) return [];
+  const name = quoted(table.name), column = table.columns.find((one) => !table.key.includes(one.name));
+  const added: [string, string] = ["Add a column", `ALTER TABLE ${name} ADD COLUMN note STRING`];
+  if (!column) return [added];
+  const of = quoted(column.name), numeric = table.columns.find((one) => !table.key.includes(one.name) && isNumber(one.type));
+  const typed: [string, string][] = numeric ? [["Change a type", `ALTER TABLE ${name} ALTER COLUMN ${quoted(numeric.name)} TYPE STRING`]] : [];
+  return [added, ["Rename one", `ALTER TABLE ${name} RENAME COLUMN ${of} TO ${quoted(`${column.name}_2`)}`],
+    ["Drop one", `ALTER TABLE ${name} DROP COLUMN ${of}`], ...typed];
+}
+
+function Try({ branch, tables }: { branch: string; tables: TableInfo[] }): JSX.Element {
   const [change, setChange] = useState(""), [told, setTold] = useState<Explanation | null>(null), [error, setError] = useState<Failure | null>(null);
   const [sync, setSync] = useState("none"), [name, setName] = useState("");
   const explain = async (): Promise<void> => {
@@ -90,6 +106,7 @@ function Try({ branch }: { branch: string }): JSX.Element {
       <h3>Try a change</h3>
       <form onSubmit={(event) => { event.preventDefault(); void explain(); }}>
         <label class="field"><span>ALTER TABLE statement</span><textarea rows={3} value={change} spellcheck={false} placeholder="ALTER TABLE orders ADD COLUMN note STRING" onInput={(event) => { setTold(null); setChange(event.currentTarget.value); }} /></label>
+        {!change && <p class="row">{examples(tables[0]).map(([words, statement]) => <button type="button" key={words} onClick={() => { setTold(null); setChange(statement); }}>{words}</button>)}</p>}
         <button type="submit" disabled={!change.trim()}>What would it do?</button>
       </form>
       {error && <Problem error={error} />}

@@ -54,7 +54,7 @@ export function SqlView({ route }: { route: Route }): JSX.Element {
         <div class="row"><button type="submit" class="main" disabled={isBusy || !sql.trim()}>{isBusy ? "Running…" : "Run"}</button>
           <button type="button" disabled={isBusy || !sql.trim()} onClick={() => void run(true)}>Plan</button>
           {isBusy && <button type="button" onClick={() => stop.current?.abort()}>Stop waiting</button>}
-          <span class="note keys">Ctrl+Enter runs it; Tab takes the first suggestion, Escape takes none</span></div>
+          <span class="note keys">Ctrl+Enter runs it; Tab takes a suggestion, ↓ and ↑ go through them, Escape takes none</span></div>
       </form>
       {error && <Problem error={error} />}
       {plan && <pre aria-label="Plan" tabIndex={0}>{plan}</pre>}
@@ -75,28 +75,32 @@ const bare = (name: string): string => name.replaceAll("`", "").toLowerCase();
 function Editor({ value, names, onChange, onRun }: { value: string; names: string[]; onChange: (value: string) => void; onRun: () => void }): JSX.Element {
   const box = useRef<HTMLTextAreaElement>(null);
   const [at, setAt] = useState(0);
-  const [isPlain, setPlain] = useState(false);
+  const [isPlain, setPlain] = useState(false), [choice, setChoice] = useState(0);
   const begun = /[\p{L}\p{N}_`]+$/u.exec(value.slice(0, at))?.[0] ?? "";
   const fitting = bare(begun).length > 1 && !isPlain ? names.filter((name) => bare(name).startsWith(bare(begun)) && name !== begun).slice(0, 8) : [];
+  const chosen = Math.min(choice, Math.max(0, fitting.length - 1));
   const take = (name: string): void => {
     const before = value.slice(0, at - begun.length) + name;
     onChange(before + value.slice(at));
     setAt(before.length);
+    setChoice(0);
     requestAnimationFrame(() => { box.current?.focus(); box.current?.setSelectionRange(before.length, before.length); });
   };
   return (
     <div class="editor">
       <label class="field"><span>Statement</span>
         <textarea ref={box} rows={5} value={value} spellcheck={false} aria-describedby="suggestions"
-          onInput={(event) => { setPlain(false); onChange(event.currentTarget.value); setAt(event.currentTarget.selectionStart); }}
+          onInput={(event) => { setPlain(false); setChoice(0); onChange(event.currentTarget.value); setAt(event.currentTarget.selectionStart); }}
           onClick={(event) => setAt(event.currentTarget.selectionStart)}
           onKeyDown={(event) => {
             if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); onRun(); }
             if (event.key === "Escape") setPlain(true);
-            if (event.key === "Tab" && fitting.length && !event.shiftKey) { event.preventDefault(); take(fitting[0]); }
+            if (event.key === "Tab" && fitting.length && !event.shiftKey) { event.preventDefault(); take(fitting[chosen]); }
+            const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
+            if (step && fitting.length > 1) { event.preventDefault(); setChoice((chosen + step + fitting.length) % fitting.length); }
           }} />
       </label>
-      <p id="suggestions" class="row suggestions" aria-live="polite">{fitting.map((name) => <button type="button" key={name} onClick={() => take(name)}>{name}</button>)}</p>
+      <p id="suggestions" class="row suggestions" aria-live="polite">{fitting.map((name, place) => <button type="button" key={name} aria-pressed={place === chosen} onClick={() => take(name)}>{name}</button>)}</p>
     </div>
   );
 }

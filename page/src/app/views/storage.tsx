@@ -7,22 +7,29 @@ import { Act, Dialog, Heading, Nothing, Shown, State, Time, Wide } from "../part
 import { to } from "../route";
 import { type JobInfo, type StatusInfo, type StatusLine, type StorageInfo } from "../types";
 import { bytes, duration, number, plural } from "../words";
+import { BackupDialog, ExportDialog } from "./copies";
 import { EVERYTHING, RetentionRules, Rules, ruleWords, useRetention } from "./retention";
 
 export function StorageView(): JSX.Element {
   const storage = useData("storage", (signal) => get<StorageInfo>("/v1/storage", {}, signal), ["commit", "branch"]);
   const status = useData("status", (signal) => get<StatusInfo>("/v1/status", {}, signal), ["commit", "sync", "alert"]);
-  const [isAsked, setAsked] = useState(false);
+  const [asked, setAsked] = useState<"free" | "backup" | "export" | "">("");
+  const close = (): void => setAsked("");
   return (
     <section class="page">
       <Heading title="Storage and upkeep">
         <a class="button" href={to("advice")}>Advice</a>
         <Act words="Compact" act={() => post("/v1/compact")} />
         <Act words="What could be freed?" act={() => post("/v1/collect", { dry_run: true })} />
-        <button type="button" onClick={() => setAsked(true)}>Free it…</button>
+        <button type="button" onClick={() => setAsked("free")}>Free it…</button>
         <Act words="Check" act={() => post("/v1/check", {})} />
+        <Act words="Do what is due" act={() => post("/v1/upkeep")} />
+        <button type="button" onClick={() => setAsked("backup")}>Back up…</button>
+        <button type="button" onClick={() => setAsked("export")}>Export…</button>
       </Heading>
-      {isAsked && <Free onClose={() => setAsked(false)} />}
+      {asked === "free" && <Free onClose={close} />}
+      {asked === "backup" && <BackupDialog onClose={close} />}
+      {asked === "export" && <ExportDialog onClose={close} />}
       <Jobs />
       <Shown of={status}>{(told) => (
         <>
