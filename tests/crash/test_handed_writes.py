@@ -182,7 +182,7 @@ def test_an_erased_row_is_not_in_what_was_offered(db: Database) -> None:
         assert leader.said() == "done"
         assert b"Kari" not in file.read_bytes()
         leader = Leader(db, wanted=1_000_000)
-        killed = subprocess.Popen([sys.executable, "-c", WRITER, place(db), "Kari", "0"])
+        killed = subprocess.Popen([sys.executable, "-c", WRITER, place(db), "Kari", "0", "main"])
         while b"Kari 1" not in file.read_bytes():
             time.sleep(0.001)
         for one in (killed, leader.process):
@@ -208,17 +208,71 @@ def test_a_table_that_was_changed_meanwhile(db: Database) -> None:
         assert messages(db)["m1"] == 1
 
 
-def test_a_branch_in_step_with_another(db: Database) -> None:
-    """What a sync has to do with is committed by itself."""
+def in_step(db: Database) -> list[Branch]:
+    """Three schema versions in step, of which the process knows what their tables are like."""
+    main = db.branch("main")
+    main.evolve(AddColumn("t", "w", "int", default=7), keep="v1", sync="both")
+    main.evolve(AddColumn("t", "x", "int", default=8), keep="v2", sync="both")
+    found = [main, db.branch("v1"), db.branch("v2")]
+    for branch in found:
+        write(branch, {}, 5)
+    return found
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_a_branch_in_step_with_another(db: Database, at: int) -> None:
+    """Who has the turn of one branch makes the writes to all that are in step with it."""
     with db:
-        main = db.branch("main")
-        main.evolve(AddColumn("t", "w", "int", default=7), keep="v1", sync="both")
-        write(main, {}, 5)
-        leader, found = Leader(db, wanted=0), dict[int, Any]()
-        write(main, found, 1)
+        branches = in_step(db)
+        leader, found = Leader(db), dict[int, Any]()
+        write(branches[at], found, 1)
         assert leader.said() == "done"
         assert isinstance(found[1], Snapshot)
-        assert db.branch("v1").table("t").get(1) == {"id": 1, "v": "ø1"}
+        assert found[1] == branches[at].head
+        for branch in branches:
+            assert [one.message for one in branch.log(2)] == ["m1", "leader"]
+            assert branch.table("t").get(1)["v"] == "ø1"
+            assert branch.log(2)[1].table("t").get(1)["v"] == "old"
+        assert db.check(deep=True).problems == []
+
+
+@pytest.mark.parametrize(
+    "moment", ["announce before", "announce after", "finish before", "finish after"]
+)
+def test_who_makes_it_for_another_branch_is_killed(db: Database, moment: str) -> None:
+    with db:
+        main, v1, v2 = in_step(db)
+        leader, found = Leader(db, moment), dict[int, Any]()
+        write(v1, found, 1)
+        assert leader.process.wait() == -signal.SIGKILL
+        assert isinstance(found[1], Snapshot), found
+        for branch in (main, v1, v2):
+            told = Counter(snapshot.message for snapshot in branch.log())
+            assert (told["leader"], told["m1"]) == (int(moment.startswith("finish")), 1)
+            assert branch.table("t").get(1)["v"] == "ø1"
+        assert db.check(deep=True).problems == []
+
+
+def test_who_fails_on_another_branch_is_told_why(db: Database) -> None:
+    with db:
+        main, v1, _ = in_step(db)
+        leader, found = Leader(db), dict[int, Any]()
+        write(v1, found, 3, "insert")
+        assert leader.said() == "done"
+        assert type(found[3]) is livingdb.DuplicateKey
+        assert main.head.message == "leader"
+
+
+def test_what_follows_a_branch_in_step_is_made_where_it_was_written(db: Database) -> None:
+    """A view has a say in it, so that nobody else makes the write."""
+    with db:
+        main, v1, _ = in_step(db)
+        main.derive("seen", "SELECT id, v FROM t", when="immediate")
+        leader, found = Leader(db), dict[int, Any]()
+        write(v1, found, 1)
+        assert leader.said() == "done"
+        assert isinstance(found[1], Snapshot)
+        assert db.branch("seen").table("seen").get(1)["v"] == "ø1"
         assert messages(db)["m1"] == 1
 
 
@@ -244,9 +298,9 @@ WRITER = """
 import sys
 import livingdb
 
-path, name, first = sys.argv[1], sys.argv[2], int(sys.argv[3])
+path, name, first, branch = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 with livingdb.open(path, author=name) as db:
-    main = db.branch("main")
+    main = db.branch(branch)
     print("ready", flush=True)
     for number in range(first, first + 1_000_000):
         data = {"id": [number % 7], "v": [f"{name} {number}"]}
@@ -258,9 +312,9 @@ with livingdb.open(path, author=name) as db:
 class Writer:
     """A process that writes until it is killed, and says what was acknowledged."""
 
-    def __init__(self, db: Database, name: str, first: int):
-        given = [sys.executable, "-c", WRITER, place(db), name, str(first)]
-        self.name = name
+    def __init__(self, db: Database, name: str, first: int, branch: str = "main"):
+        given = [sys.executable, "-c", WRITER, place(db), name, str(first), branch]
+        self.name, self.branch = name, branch
         self.process = subprocess.Popen(given, stdout=subprocess.PIPE, text=True)
         self.said: list[str] = []
         self._reader = Thread(target=self._read)
@@ -280,12 +334,14 @@ class Writer:
         return [f"{self.name} {number}" for number in self.said if number != "ready"]
 
 
+@pytest.mark.parametrize("is_in_step", [False, True])
 @pytest.mark.parametrize("rounds", [3, pytest.param(60, marks=pytest.mark.slow)])
-def test_writers_that_are_killed(db: Database, rounds: int) -> None:
+def test_writers_that_are_killed(db: Database, rounds: int, is_in_step: bool) -> None:
     """What was acknowledged is there once, what was not once at most, and all goes on."""
     chosen, acknowledged = random.Random(f"{SEED} handed"), list[str]()
     with db:
-        writers = [Writer(db, f"w{number}", 0) for number in range(5)]
+        names = [branch.name for branch in in_step(db)] if is_in_step else ["main"]
+        writers = [Writer(db, f"w{at}", 0, names[at % len(names)]) for at in range(5)]
         for number in range(rounds):
             wanted = [len(one.said) + 5 for one in writers]
             deadline = time.monotonic() + 120
@@ -295,10 +351,10 @@ def test_writers_that_are_killed(db: Database, rounds: int) -> None:
             at = chosen.randrange(len(writers))
             time.sleep(chosen.random() * 0.01)
             acknowledged += writers[at].kill()
-            writers[at] = Writer(db, f"w{at}.{number}", 0)
+            writers[at] = Writer(db, f"w{at}.{number}", 0, writers[at].branch)
         for one in writers:
             acknowledged += one.kill()
-        stored = messages(db)
+        stored, history = messages(db), [one.message for one in db.branch("main").log()]
         assert [text for text in acknowledged if stored[text] != 1] == []
         assert [text for text, times in stored.items() if text.startswith("w") and times > 1] == []
         last = {row["id"]: row["v"] for row in db.branch("main").table("t").to_arrow().to_pylist()}
@@ -306,7 +362,12 @@ def test_writers_that_are_killed(db: Database, rounds: int) -> None:
             name, _, count = snapshot.message.partition(" ")
             assert snapshot.table("t").get(int(count) % 7)["v"] == f"{name} {count}"
         assert set(last) == set(range(10))
-        assert db.check().problems == []
+        for name in names:
+            rows = db.branch(name).table("t").to_arrow().to_pylist()
+            assert {row["id"]: row["v"] for row in rows} == last
+            told = [one.message for one in db.branch(name).log() if one.message.startswith("w")]
+            assert told == [text for text in history if text.startswith("w")]
+        assert db.check(deep=is_in_step).problems == []
 
 
 def test_no_process_is_left(db: Database) -> None:

@@ -319,18 +319,18 @@ class Branches:
         self, connection: Connection, branch: BranchRow, head: int, time: int, operation: str
     ) -> bool:
         """Move a branch that is still where it was seen; whether it was."""
-        return self.move_all(connection, [(branch, head, operation)], time)
+        return self.move_all(connection, [(branch, head, time, operation)])
 
     def move_all(
-        self, connection: Connection, moves: Sequence[tuple[BranchRow, int, str]], time: int
+        self, connection: Connection, moves: Sequence[tuple[BranchRow, int, int, str]]
     ) -> bool:
         """Move branches that are still where they were seen; whether all of them were.
 
-        Each goes to the snapshot of a number, by an operation; one that is named more than once
-        goes by way of all of them.
+        Each goes to the snapshot of a number, at a time, by an operation; one that is named more
+        than once goes by way of all of them.
         """
         ways: dict[int, tuple[BranchRow, list[_Stop]]] = {}
-        for branch, head, how in moves:
+        for branch, head, time, how in moves:
             ways.setdefault(branch.number, (branch, []))[1].append((head, time, how))
         return self._advance(connection, list(ways.values()))
 

@@ -50,7 +50,8 @@ class SnapshotRow(NamedTuple):
 class NewSnapshot:
     """A snapshot that has no number yet.
 
-    With `on_previous` its first parent is the one before it, and `parents` are the others.
+    With `on_previous` its first parent is the one before it, `upon` is the address of another one
+    that is numbered along; `parents` are the others.
     """
 
     address: Address
@@ -60,6 +61,7 @@ class NewSnapshot:
     author: str
     message: str
     on_previous: bool = False
+    upon: Address | None = None
 
 
 _columns = _rows.every
@@ -220,13 +222,16 @@ class Snapshots:
 
         def numbered(numbers: Sequence[int]) -> list[dict[str, Any]]:
             rows.clear()
-            near = dict(beside or {})
+            near, made_at = dict(beside or {}), dict[Address, SnapshotRow]()
             values = []
             for number, each in zip(numbers, made, strict=True):
-                parents = (rows[-1], *each.parents) if each.on_previous else each.parents
+                first = rows[-1:] if each.on_previous else ()
+                if each.upon is not None:
+                    first = [made_at[each.upon]]
+                parents = (*first, *each.parents)
                 values.append({"sequence": number, **self._values(each, parents, near)})
                 rows.append(_row(tuple(values[-1].values())))
-                near[number] = rows[-1]
+                near[number] = made_at[each.address] = rows[-1]
             return values
 
         newest = max([self._newest, *(beside or ())])

@@ -7,6 +7,7 @@ made on.  A one-way sync follows schema changes of its source, too (see `carry_s
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from copy import copy
 
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId
@@ -40,6 +41,12 @@ class LensCarrier:
         self._lenses = lenses
         self._translator = translator
         self._referred: dict[Address, set[str]] = {}
+
+    def over(self, graph: Graph) -> LensCarrier:
+        """The same over another graph of the same database."""
+        found = copy(self)
+        found._graph = graph
+        return found
 
     def reached(self, move: BranchMove) -> list[tuple[SyncRow, BranchId]]:
         """The syncs that a move of a branch goes along, and the branches it leads to."""

@@ -3,7 +3,8 @@
 Whoever comes first to a branch takes its turn; those who come meanwhile leave what they write to
 it: threads, and other processes.  It makes a snapshot of each, one on the other, and stores them
 all at once.  One that cannot be made fails alone.  What more depends on than its own rows
-(constraints between rows and tables, syncs) is committed by itself.
+(constraints between rows and tables, views) is committed by itself.  Branches that are in step with
+each other by nothing but lenses are written together, too.
 
 Another process learns under which address its snapshot will be before that is stored.  If it hears
 no more, it looks whether the snapshot is there.
@@ -30,21 +31,20 @@ from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import end_ids
 from livingdb.chunks.address import Address
 from livingdb.commit.pipeline import Attempt, Pipeline
+from livingdb.commit.plain_groups import PlainGroups
 from livingdb.commit.proposal import Proposal
-from livingdb.commit.small_write import SmallWrite, hand_over, is_independent, receive
+from livingdb.commit.small_write import SmallWrite, hand_over, receive
 from livingdb.commit.transaction import BranchTransaction
-from livingdb.commit.write_set import WriteSet
 from livingdb.commit.writer_turns import LARGEST_TURN_ROWS
+from livingdb.commit.writes_in_step import WritesInStep
+from livingdb.commit.writes_to_branch import WritesToBranch
 from livingdb.errors import LivingDBError
 from livingdb.files.offers import Outcome, TakenOffer
 from livingdb.files.turns import Turn
 from livingdb.graph.commit_point import HeadMoved
-from livingdb.graph.constraints import check_tables
-from livingdb.graph.draft import Action, Intent
 from livingdb.graph.graph import Graph
 from livingdb.graph.storage.staging import Staging
 from livingdb.interruption import interruptible
-from livingdb.tables.index import Version
 
 __all__ = ["GroupCommits"]
 
@@ -53,10 +53,6 @@ _MOST_MEMBERS = 64
 _LONGEST_GATHERING_SECONDS = 0.01
 _KEPT_TO_ITSELF = 100
 """So many writes are not offered to other processes after one that was in vain."""
-
-
-class _Apart(Exception):
-    """A write that has to be committed by itself."""
 
 
 class _Member:
@@ -111,16 +107,23 @@ class _HandedMember(_Member):
 
 @dataclass(frozen=True)
 class _Announcement:
-    """Tells other processes where to look for their writes, before these are stored."""
+    """Tells other processes where to look for their writes, before these are stored.
+
+    `places` are those of the members' snapshots among the proposal's, `made` is to have these.
+    """
 
     members: Sequence[_Member]
+    places: Sequence[int]
+    made: list[tuple[_Member, SnapshotRow]]
     changed_syncs: Collection[SyncId] = ()
 
     def store(
         self, catalog: Catalog, connection: Connection, made: Sequence[SnapshotRow], moment: int
     ) -> None:
-        """Announce the snapshots of the members, which are the first of the proposal's."""
-        for member, row in zip(self.members, made, strict=False):
+        """Announce the snapshots of the members."""
+        for member, place in zip(self.members, self.places, strict=True):
+            row = made[place]
+            self.made.append((member, row))
             if isinstance(member, _HandedMember) and not member.offer.announce(row.address):
                 raise HeadMoved  # by who would not wait any longer
 
@@ -192,28 +195,31 @@ class GroupCommits:
     def __init__(self, pipeline: Pipeline):
         self._pipeline = pipeline
         self._graph = pipeline.graph
+        self._groups = PlainGroups(pipeline.graph, pipeline.lenses)
         self._queues: dict[str, _Queue] = {}
         self._kept_to_itself = 0
 
-    def commit(self, branch: str, write: SmallWrite) -> SnapshotRow:
+    def commit(self, write: SmallWrite) -> SnapshotRow:
         """The snapshot that a write makes."""
         turns = self._pipeline.turns
         if not turns.are_taken or write.rows.rows > LARGEST_TURN_ROWS:
-            return self._commit_alone(branch, write)
-        queue, member = self._queues.setdefault(branch, _Queue()), _Member(write, self._graph)
+            return self._commit_alone(write)
+        queue = self._queues.setdefault(write.branch, _Queue())
+        member = _Member(write, self._graph)
         queue.join(member)
         if not member.is_leader:
             member.is_called.wait()
         if member.is_leader and not member.is_done:
-            self._lead(branch, queue, member)
+            self._lead(queue, member)
         return member.outcome()
 
-    def _lead(self, branch: str, queue: _Queue, leader: _Member) -> None:
+    def _lead(self, queue: _Queue, leader: _Member) -> None:
         """Take the turn, and store what waits by then; or let another process store the write."""
         taken: list[_Member] = []
+        branch = leader.write.branch
         try:
             queue.gather()
-            rows, offer = leader.write.rows.rows, partial(self._offer, branch, leader)
+            rows, offer = leader.write.rows.rows, partial(self._offer, leader)
             with self._pipeline.turns.before_reading(branch, rows, offer) as turn:
                 if turn.outcome is not None:
                     leader.row = self._find_stored(turn.outcome)
@@ -232,12 +238,12 @@ class GroupCommits:
 
     # --- other processes ---------------------------------------------------------------------
 
-    def _offer(self, branch: str, leader: _Member) -> bytes | None:
+    def _offer(self, leader: _Member) -> bytes | None:
         """The write of a process that has to wait, for others to make."""
         if leader.acting is not None or self._kept_to_itself:
             self._kept_to_itself = max(0, self._kept_to_itself - 1)
             return None
-        return hand_over(self._graph.versions, branch, leader.write)
+        return hand_over(self._graph.versions, leader.write)
 
     def _find_stored(self, outcome: Outcome) -> SnapshotRow | None:
         """The snapshot that another process made of a write; None if it came to nothing."""
@@ -259,14 +265,15 @@ class GroupCommits:
         offers = turn.take_offers(_MOST_MEMBERS - members)
         if not offers:
             return found
-        is_plain = False
+        is_possible = False
         with suppress(LivingDBError):  # who writes there itself is told what is wrong with it
-            is_plain = self._is_plain(graph.branch(branch))
+            row = graph.branch(branch)
+            is_possible = self._is_plain(row) or self._groups.of(row) is not None
         for offer in offers:
             write = None
-            if is_plain:
+            if is_possible:
                 try:
-                    write = receive(graph.versions, branch, offer.work)
+                    write = receive(graph.versions, offer.work)
                 except Exception as error:
                     _log.warning("a write that another process offered is left to it: %r", error)
             if write is None:
@@ -280,7 +287,7 @@ class GroupCommits:
     ) -> None:
         """Store writes at once, as far as that is possible, and each of our own that is left."""
         rest, members = list(own), [*own, *handed]
-        if len(members) > 1 and self._is_plain(self._graph.branch(branch)):
+        if len(members) > 1:
             left = self._store_together(branch, members)
             rest = [member for member in left if not isinstance(member, _HandedMember)]
         for other in handed:
@@ -288,15 +295,17 @@ class GroupCommits:
         for member in rest:
             try:
                 with is_checked(member.acting):
-                    member.row = self._commit_alone(branch, member.write)
+                    member.row = self._commit_alone(member.write)
             except Exception as error:
                 member.error = error
 
-    def _commit_alone(self, branch: str, write: SmallWrite) -> SnapshotRow:
+    def _commit_alone(self, write: SmallWrite) -> SnapshotRow:
         pipeline = self._pipeline.for_who_acts()
-        work = BranchTransaction(pipeline, pipeline.graph.branch(branch))
+        work = BranchTransaction(pipeline, pipeline.graph.branch(write.branch))
         write.fill(work)
         return work.commit(write.operation, write.author, write.message)
+
+    # --- together ----------------------------------------------------------------------------
 
     def _is_plain(self, branch: BranchRow) -> bool:
         """Whether no sync has to do with a branch."""
@@ -305,70 +314,51 @@ class GroupCommits:
 
     def _store_together(self, branch: str, members: Sequence[_Member]) -> list[_Member]:
         """Store writes at once; those that are to be committed by themselves are left."""
-        graph, made, apart = self._graph, list[_Member](), list[_Member]()
-        rights = self._pipeline.rights
+        graph, apart = self._graph, list[_Member]()
+        made: list[tuple[_Member, SnapshotRow]] = []
 
         def propose(attempt: Attempt) -> Proposal | SnapshotRow:
             made.clear()
             apart.clear()
-            row = graph.branch(branch)
-            if not self._is_plain(row):
-                apart.extend(members)
-                return graph.snapshots.at(row.head)
-            tables: dict[str, Version | None] = {}
-            intents: list[Intent] = []
-            notes: list[Action] = []
+            row, places = graph.branch(branch), dict[_Member, int]()
+            writes = self._begin(row, attempt.staging)
             for member in members:
                 member.error = None
                 if not member.is_wanted:
                     continue
                 try:
-                    if member.acting is not None:
-                        notes.append(rights.check_rows(member.acting, row, member.write.author))
-                    intents.append(self._intent(member.write, row, tables, attempt.staging))
-                except _Apart:
-                    apart.append(member)
+                    place = None if writes is None else writes.add(member.write, member.acting)
                 except Exception as error:
                     member.error = error
                 else:
-                    made.append(member)
-                    tables |= intents[-1].tables
-            if not intents:
+                    if place is None:
+                        apart.append(member)
+                    else:
+                        places[member] = place
+            if writes is None or not places:
                 return graph.snapshots.at(row.head)
-            head = graph.snapshots.at(row.head)
-            first = replace(intents[0], parents=(head,), on_previous=False)
-            changes = [_Announcement(tuple(made))]
-            return Proposal([first, *intents[1:]], changes=changes, actions=notes)
+            announced = _Announcement(tuple(places), tuple(places.values()), made)
+            return replace(writes.proposal, changes=[announced])
 
         try:
             with unchecked():  # each was looked at for itself
-                row = self._pipeline.run(branch, propose, graph.branch(branch))
+                self._pipeline.run(branch, propose, graph.branch(branch))
         except Exception as error:
             for member in members:
                 member.error = member.error or error
             return []
-        for member in reversed(made):
+        for member, row in made:
             member.row = row
-            assert row.first is not None
-            row = graph.snapshots.at(row.first)
         return apart
 
-    def _intent(
-        self,
-        write: SmallWrite,
-        branch: BranchRow,
-        tables: dict[str, Version | None],
-        staging: Staging,
-    ) -> Intent:
-        """The snapshot of a write, on one before it that leaves tables so."""
-        work = WriteSet(self._graph, self._pipeline.preparation, branch, tables)
-        if not is_independent(work.schema(write.table)):
-            raise _Apart
-        write.fill(work)
-        if work.is_empty:
-            raise _Apart
-        made, deltas = work.make_tables(work.base, staging), work.deltas()
-        brought = {name: version for name, version in made.items() if version is not None}
-        check_tables(self._graph.versions, brought, brought, deltas, deltas.__getitem__)
-        said = "transaction", write.operation, write.author, write.message
-        return Intent((), (branch,), *said, made, on_previous=True)
+    def _begin(self, row: BranchRow, staging: Staging) -> WritesToBranch | WritesInStep | None:
+        """What makes writes to a branch together; None if each has to be committed by itself."""
+        if self._is_plain(row):
+            return WritesToBranch(self._pipeline, row, staging)
+        group = self._groups.of(row)
+        if group is None:
+            return None
+        branches = self._graph.branches_by_ids(sorted(group.branches))
+        if any(one.epoch != row.epoch for one in branches.values()):
+            raise HeadMoved
+        return WritesInStep(self._pipeline, group, branches.values(), staging)

@@ -115,6 +115,14 @@ class Pipeline:
         found.graph = who.naming(whole.graph)
         return found
 
+    def over(self, graph: Graph) -> Pipeline:
+        """The same for what is made over another graph of the same database, and not stored."""
+        found = copy(self)
+        found.graph = graph
+        found.commit_point = CommitPoint(graph)
+        found.lens_carrier = self.lens_carrier.over(graph)
+        return found
+
     def run(
         self, what: str, propose: Propose, alone: BranchRow | None = None, rows: int = 0
     ) -> SnapshotRow:
@@ -194,6 +202,8 @@ class Pipeline:
         self, proposal: Proposal, staging: Staging
     ) -> tuple[Proposal, list[Draft], Propagation]:
         """A proposal with all that follows from it, here and along syncs."""
+        if proposal.is_carried:
+            return proposal, list(proposal.drafted), Propagation()
         proposal = self.rights.checked(proposal)
         settled = self._settle(proposal, staging)
         check_proposal(self.graph, proposal, settled)

@@ -74,6 +74,8 @@ class Proposal:
     """Where an operation leads that makes no snapshot and moves no head."""
     drafted: Sequence[Draft] = ()
     """What comes before `snapshots` and is made already, since others of them name it."""
+    is_carried: bool = False
+    """Whether all that follows from `drafted` is among it, and everything was looked at."""
     kept: KeptSchema | None = None
     """What views may read instead that cannot follow its schema change."""
     on_break: str | None = None

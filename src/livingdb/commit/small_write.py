@@ -30,8 +30,11 @@ _LENGTH = struct.Struct("<i")
 
 @dataclass(frozen=True)
 class SmallWrite:
-    """Rows that become one snapshot: an operation ("insert", "upsert", "update") on one table."""
+    """Rows that become one snapshot of a branch: what is done ("insert", "upsert", "update") to a
+    table.
+    """
 
+    branch: str
     operation: str
     table: str
     rows: Tabular
@@ -67,8 +70,8 @@ def is_independent(schema: TableSchema) -> bool:
     return not (is_bound or has_generated(schema) or any(c.is_fixed for c in schema.columns))
 
 
-def hand_over(versions: Versions, branch: str, write: SmallWrite) -> bytes | None:
-    """A write to a branch as bytes; None if nobody else can make it."""
+def hand_over(versions: Versions, write: SmallWrite) -> bytes | None:
+    """A write as bytes; None if nobody else can make it."""
     rows = write.rows
     if write.operation not in ("insert", "upsert") or not isinstance(rows, PreparedRows):
         return None
@@ -79,7 +82,7 @@ def hand_over(versions: Versions, branch: str, write: SmallWrite) -> bytes | Non
         return None
     told = [
         _FORMAT,
-        branch,
+        write.branch,
         write.operation,
         write.table,
         write.author,
@@ -92,15 +95,15 @@ def hand_over(versions: Versions, branch: str, write: SmallWrite) -> bytes | Non
     return b"".join([_LENGTH.pack(len(text)), text, batch.serialize()])
 
 
-def receive(versions: Versions, branch: str, given: bytes) -> SmallWrite | None:
-    """The write to a branch that another process handed over; None if it is not understood."""
+def receive(versions: Versions, given: bytes) -> SmallWrite | None:
+    """The write that another process handed over; None if it is not understood."""
     (length,) = _LENGTH.unpack_from(given)
     start = _LENGTH.size + length
     told = json.loads(given[_LENGTH.size : start])
-    if told[:2] != [_FORMAT, branch]:
+    if told[0] != _FORMAT:
         return None
-    operation, table, author, message, text, names = told[2:]
-    for said in (table, author, message):
+    branch, operation, table, author, message, text, names = told[1:]
+    for said in (branch, table, author, message):
         said.encode()  # in which there may be half a character
     definition = Address(bytes.fromhex(text))
     shape = versions.placements.forest_at(definition).shape
@@ -109,4 +112,4 @@ def receive(versions: Versions, branch: str, given: bytes) -> SmallWrite | None:
     changes = upserts(shape, batch.columns)
     columns: dict[str, Values] = {name: [] for name in names}
     rows = HandedRows(len(changes), columns, definition=definition, changes=changes)
-    return SmallWrite(operation, table, rows, author, message)
+    return SmallWrite(branch, operation, table, rows, author, message)

@@ -93,8 +93,8 @@ class Branch:
 
         self._check_writer()
         said = author or self.database.author, check_message(message)
-        write = SmallWrite(operation, table, rows, *said)
-        return Snapshot(self.database, self.database._group_commits.commit(self.name, write))
+        write = SmallWrite(self.name, operation, table, rows, *said)
+        return Snapshot(self.database, self.database._group_commits.commit(write))
 
     def _prepared_rows(self, table: str, data: object) -> Tabular:
         """Rows to be put into a table, as far as they can be prepared before it is our turn."""

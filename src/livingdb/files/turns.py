@@ -7,7 +7,8 @@ where there are no such locks, or who is ahead takes long, one goes on without i
 
 Whoever comes back at once goes on with the same turn for a while, though others wait: a process
 that writes several times in a row has what it needs at hand, and one that begins has not.  Who
-waits may offer its work to the one whose turn it is, and then has nothing to wait for any more.
+waits may offer its work to the one whose turn it is, and then has nothing to wait for any more: so
+a turn may last for as long as the work of all who wait is taken and done.
 """
 
 from __future__ import annotations
@@ -45,9 +46,10 @@ _LOOK_SECONDS = 0.02
 _DEAF_SECONDS = 0.001
 """The same where nobody can be heard, or a turn is kept for somebody."""
 _KEPT_SECONDS = 0.0015
-"""So long a turn is kept for who came back as soon as that the last time."""
+"""So long at least a turn is kept for who came back as soon as that the last time."""
+_LONGEST_KEPT_SECONDS = 0.025
 _LONGEST_TURN_SECONDS = 0.025
-"""After so long a turn is kept no more."""
+"""After so long a turn is kept no more, if meanwhile somebody waited whose work was not taken."""
 
 Offer = Callable[[], bytes | None]
 """The work that somebody who has to wait leaves to others; None if nobody else can do it."""
@@ -167,6 +169,15 @@ class _Place:
         """What others offered since it took its number."""
         self._has_turn = False
         self._begun_at = self._left_at = -_LONGEST_TURN_SECONDS
+        self._served_at = self._acted_at = -_LONGEST_TURN_SECONDS
+        """When it had last taken the work of all who waited, and when it last went on.
+
+        Somebody who has just come may not have offered it yet, and counts from the next time on.
+        """
+        self._unserved = 0
+        """The first number whose work it could not take the last time."""
+        self._kept_seconds = _KEPT_SECONDS
+        """How soon it has to come back: in half the time that it took last."""
         self._is_quick = False
         """Whether it came back at once the last time."""
         self._is_kept = self._was_kept = False
@@ -182,7 +193,7 @@ class _Place:
     def resume(self) -> bool:
         """Go on with the turn that was kept, if nobody had one since."""
         now = time.monotonic()
-        self._is_quick = now - self._left_at < _KEPT_SECONDS
+        self._is_quick = now - self._left_at < self._kept_seconds
         self._was_kept, self._is_kept = self._is_kept, False
         is_over = now - self._begun_at >= _LONGEST_TURN_SECONDS
         if not self._was_kept or is_over or self._file is None:
@@ -190,7 +201,7 @@ class _Place:
         with suppress(OSError):
             if try_lock(self._file, self._base):
                 if self._kept()[0] == self._number:
-                    self._has_turn = True
+                    self._acted_at, self._has_turn = now, True
                     return True
                 unlock(self._file, self._base)
         return False
@@ -252,7 +263,7 @@ class _Place:
         number, until = _KEPT.unpack(given)
         seconds = (until - time.monotonic_ns()) / 1e9
         # Of another machine, or of one that was started anew since, is another clock.
-        return number, seconds if seconds <= _KEPT_SECONDS else 0.0
+        return number, seconds if seconds <= _LONGEST_KEPT_SECONDS else 0.0
 
     def _keep(self, number: int, seconds: float) -> None:
         """Say which turn is kept, and for how long."""
@@ -318,7 +329,8 @@ class _Place:
             return seconds
         if number:
             self._keep(0, 0.0)
-        self._begun_at, self._has_turn = time.monotonic(), True
+        self._begun_at = self._acted_at = time.monotonic()
+        self._has_turn = True
         return None
 
     def _is_behind(self) -> bool:
@@ -356,7 +368,10 @@ class _Place:
                         break
                     found.append(taken)
                 self._next += 1
-        self._taken += found
+            if self._next > last or self._next != self._unserved:
+                self._served_at = time.monotonic()
+            self._unserved = self._next
+        self._taken = [one for one in self._taken if not one.is_done] + found
         return found
 
     def _bell_of(self, number: int) -> str:
@@ -369,15 +384,20 @@ class _Place:
         had_turn, self._has_turn = self._has_turn, False
         with suppress(OSError):
             self._left_at = time.monotonic()
+            if had_turn:
+                seconds = (self._left_at - self._acted_at) / 2
+                self._kept_seconds = min(max(seconds, _KEPT_SECONDS), _LONGEST_KEPT_SECONDS)
             # Those whose work was taken and is not done come first.
             if self._slots is not None:
                 self._slots.leave()
-            left = (one.number for one in self._taken if not one.is_done)
+            left = [one.number for one in self._taken if not one.is_done]
             first = min(left, default=self._next)
+            if had_turn and not left and self._served_at >= self._acted_at:
+                self._begun_at = self._left_at  # who waits came while it worked for all others
             is_short = self._left_at - self._begun_at < _LONGEST_TURN_SECONDS
             last = self._last_number()
             if had_turn and self._is_quick and is_short and last != self._number:
-                self._keep(self._number, _KEPT_SECONDS)
+                self._keep(self._number, self._kept_seconds)
                 self._is_kept = True
             elif had_turn and self._was_kept:
                 self._keep(0, 0.0)

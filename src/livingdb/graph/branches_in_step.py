@@ -134,10 +134,10 @@ class BranchesInStep(Branches):
     # --- moving ------------------------------------------------------------------------------
 
     def move_all(
-        self, connection: Connection, moves: Sequence[tuple[BranchRow, int, str]], time: int
+        self, connection: Connection, moves: Sequence[tuple[BranchRow, int, int, str]]
     ) -> bool:
         """Move branches that are still where they were seen; whether all of them were."""
-        is_moved = super().move_all(connection, moves, time)
+        is_moved = super().move_all(connection, moves)
         return is_moved and not self.are_overtaken(connection, [branch for branch, *_ in moves])
 
     def is_at(self, connection: Connection, branch: BranchRow) -> bool:

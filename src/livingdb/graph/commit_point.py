@@ -150,7 +150,7 @@ class CommitPoint:
         self, drafts: Sequence[Draft], moves: Sequence[HeadMove], unmoved: Sequence[BranchRow]
     ) -> int:
         """The time at which heads are moved: not before what they stood on and are to stand on."""
-        times = [draft.record.edge.time for draft in drafts]
+        times = [draft.moment or draft.record.edge.time for draft in drafts]
         if moves or not drafts:
             seen = [*(move.branch for move in moves), *unmoved]
             heads = [self._graph.snapshots.at(branch.head).time for branch in seen]
@@ -169,6 +169,7 @@ class CommitPoint:
                 draft.record.edge.author,
                 draft.record.edge.message,
                 draft.intent.on_previous,
+                draft.intent.upon,
             )
             for draft in drafts
         ]
@@ -199,10 +200,10 @@ class CommitPoint:
         if not all(branches.is_current(connection, branch) for branch in unmoved):
             raise HeadMoved
         wanted = [
-            (branch, row.sequence, draft.intent.operation)
+            (branch, row.sequence, draft.moment or moment, draft.intent.operation)
             for draft, row in zip(drafts, rows, strict=True)
             for branch in draft.intent.moves
         ]
-        wanted += [(move.branch, move.to.sequence, move.operation) for move in moves]
-        if not branches.move_all(connection, wanted, moment):
+        wanted += [(move.branch, move.to.sequence, moment, move.operation) for move in moves]
+        if not branches.move_all(connection, wanted):
             raise HeadMoved

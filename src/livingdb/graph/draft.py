@@ -40,7 +40,7 @@ class Intent:
     branches that are to stand on it, as they were last seen, and `batch` the name of a stream and
     the number of its batch, if it is one.  `stages` are versions that are in no snapshot, but that
     its tables are made of.  With `on_previous` its first parent is the snapshot before it in the
-    proposal, and `parents` are the others.
+    proposal, `upon` is the address of another one of it that is; `parents` are the others.
     """
 
     parents: Sequence[SnapshotRow]
@@ -55,6 +55,7 @@ class Intent:
     batch: tuple[str, int] | None = None
     intermediates: Sequence[Version] = ()
     on_previous: bool = False
+    upon: Address | None = None
 
     def __post_init__(self) -> None:
         check_told(self.author, self.message)
@@ -62,12 +63,16 @@ class Intent:
 
 @dataclass(frozen=True)
 class Draft:
-    """A snapshot that is made but not committed."""
+    """A snapshot that is made but not committed.
+
+    `moment` is when its branches come to it, if that is not when all that is committed does.
+    """
 
     intent: Intent
     address: Address
     record: SnapshotRecord
     addresses: Mapping[str, Address | None]
+    moment: int | None = None
 
 
 def distinct_versions(drafts: Iterable[Draft]) -> list[Version]:

@@ -17,12 +17,14 @@ import pyarrow as pa
 from livingdb.chunks.address import Address
 from livingdb.chunks.arrow_values import as_mask, as_numbers, from_numbers
 from livingdb.chunks.chunk import (
+    DICTIONARY,
     Chunk,
     EncodedColumn,
     encode_chunk,
     encode_column,
     join_columns,
 )
+from livingdb.chunks.chunk import PATCH as PATCHED
 from livingdb.chunks.store import ChunkReader, StoredChunk
 from livingdb.errors import Corruption
 from livingdb.tables.recipe import Change, Counts
@@ -30,7 +32,7 @@ from livingdb.tables.schema import TableSchema
 from livingdb.trees.delta import DELETE, PATCH, UPSERT, Delta
 from livingdb.trees.shape import Shape
 
-__all__ = ["DeltaEncoder", "carried_positions", "load_delta", "store_delta"]
+__all__ = ["DeltaDecoder", "DeltaEncoder", "carried_positions", "load_delta", "store_delta"]
 
 _CHUNK_ROWS = 65_536
 _SMALL_ROWS = 1_024
@@ -39,6 +41,7 @@ _SHORT_COLUMNS, _LONG_COLUMNS = 512, 64
 """How many columns are remembered by their values, of those that are short and of others."""
 _LAST_DELTAS = 64
 """As many as threads may encode before the first of them is stored."""
+_DECODED_COLUMNS = 4_096
 _CHAIN_COLUMNS = 4_096
 """How many columns of one change are remembered, in all tables that it goes along."""
 
@@ -236,8 +239,39 @@ def _null_where_absent(
     return column.take(pa.array(np.arange(len(column)), mask=~carries))
 
 
-def load_delta(store: ChunkReader, schema: TableSchema, shape: Shape, change: Change) -> Delta:
+class DeltaDecoder:
+    """Decodes the columns of deltas, and remembers short ones by their stored bytes.
+
+    A change that went along a chain of schema versions is read in each of them.
+    """
+
+    def __init__(self) -> None:
+        self._short: dict[object, pa.Array] = {}
+
+    def column(self, chunk: Chunk, position: int, data_type: pa.DataType) -> pa.Array:
+        """A column of a chunk, verified."""
+        stored = chunk.physical(position)
+        if stored.compression in (DICTIONARY, PATCHED) or len(stored.stored) > _SHORT_BYTES:
+            return chunk.column(position, data_type)
+        told = chunk.descriptors[position], chunk.digests[position], bytes(stored.stored)
+        place = data_type, chunk.rows, stored.compression, stored.encoded_bytes, *told
+        found = self._short.get(place)
+        if found is None:
+            if len(self._short) >= _DECODED_COLUMNS:
+                self._short = {}
+            found = self._short[place] = chunk.column(position, data_type)
+        return found
+
+
+def load_delta(
+    store: ChunkReader,
+    schema: TableSchema,
+    shape: Shape,
+    change: Change,
+    decoder: DeltaDecoder | None = None,
+) -> Delta:
     """The changes a recipe names."""
+    decoder = decoder or DeltaDecoder()
     positions = {number: position for position, number in enumerate(schema.delta_numbers)}
     key_count = len(schema.key)
     types = [pa.int8(), *shape.types[:key_count]]
@@ -258,7 +292,7 @@ def load_delta(store: ChunkReader, schema: TableSchema, shape: Shape, change: Ch
         chunk = Chunk(address, store.get(address), store.get)
         if len(chunk.descriptors) != len(types):
             raise Corruption(f"delta {address.hex()[:12]} does not have the columns it should")
-        parts.append([chunk.column(at, kind) for at, kind in enumerate(types)])
+        parts.append([decoder.column(chunk, at, kind) for at, kind in enumerate(types)])
     columns = parts[0]
     if len(parts) > 1:
         columns = [pa.concat_arrays(list(column)) for column in zip(*parts, strict=True)]

@@ -47,6 +47,7 @@ from livingdb.tables.rows import RowSet
 from livingdb.tables.run import Runs
 from livingdb.tables.schema import TableSchema
 from livingdb.tables.stored_delta import (
+    DeltaDecoder,
     DeltaEncoder,
     carried_positions,
     load_delta,
@@ -85,7 +86,7 @@ class Versions:
         self._definition = self.placements.definition_at
         self._origin_recipe = lru_cache(maxsize=1024)(lambda a: load_recipe(store, a))
         self._tails = Tails(index, self._load_deltas)
-        self._encoder = DeltaEncoder()
+        self._encoder, self._decoder = DeltaEncoder(), DeltaDecoder()
         self.runs = Runs(index, self.placements, self._tails, redacted)
         self.derived = DerivedVersions(self, self._tails, {} if evaluators is None else evaluators)
         self.listeners = Listeners.storing(store, index) if listeners is None else listeners
@@ -241,7 +242,7 @@ class Versions:
         self.times_forgotten += 1
         self.cache.clear()
         self._tails.clear()
-        self._encoder = DeltaEncoder()
+        self._encoder, self._decoder = DeltaEncoder(), DeltaDecoder()
         self._origin_recipe.cache_clear()
         self.derived.forget_rows()
 
@@ -388,7 +389,8 @@ class Versions:
         for part, recipe in zip(parts, recipes, strict=True):
             assert isinstance(recipe, Change)
             schema = self._definition(part.version.definition).schema
-            loaded.append(load_delta(store, schema, self.forest(part.version).shape, recipe))
+            shape = self.forest(part.version).shape
+            loaded.append(load_delta(store, schema, shape, recipe, self._decoder))
         return loaded
 
 

@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from livingdb.files import turns as files_turns
 from livingdb.files.turns import Turns
 
 HOLDER = """
@@ -227,3 +229,65 @@ def test_what_somebody_does_already_is_left_to_them(tmp_path):
 def test_without_locks_everybody_is_alone(tmp_path):
     with Turns(tmp_path / "no" / "such" / "folder").alone("drain") as is_alone:
         assert is_alone
+
+
+def test_a_turn_lasts_while_the_work_of_all_who_wait_is_done(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns, outcomes = quick_turns(path, monkeypatch), list[object]()
+
+    def write() -> None:
+        with turns.take("orders", lambda: b"work") as turn:
+            outcomes.append(turn.outcome)
+
+    for _ in range(3):
+        thread = threading.Thread(target=write)
+        with turns.take("orders") as turn:
+            assert not turn.others
+            thread.start()
+            offers = []
+            while not offers:
+                offers = turn.take_offers(9)
+            time.sleep(0.01)
+            offers[0].finish(bytes(32))
+        assert turns._local.place._is_kept
+        thread.join()
+    assert len(outcomes) == 3
+    assert None not in outcomes
+
+
+def test_who_leaves_no_work_to_others_waits_for_no_more_than_one_turn(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns, entered = quick_turns(path, monkeypatch), threading.Event()
+
+    def write() -> None:
+        with turns.take("orders", lambda: None):
+            entered.set()
+
+    thread, kept = threading.Thread(target=write), []
+    for number in range(2):
+        with turns.take("orders") as turn:
+            if not number:
+                before = queue_length(path)
+                thread.start()
+                while queue_length(path) == before:
+                    pass
+            assert turn.take_offers(9) == []
+            time.sleep(0.01)
+        kept.append(turns._local.place._is_kept)
+    assert kept == [True, False]  # it had just come, and may have been about to leave its work
+    assert entered.wait(60)
+    thread.join()
+
+
+def quick_turns(path: Path, monkeypatch: pytest.MonkeyPatch) -> Turns:
+    """Turns that are short, of somebody who comes back at once."""
+    monkeypatch.setattr(files_turns, "_LONGEST_TURN_SECONDS", 0.001)
+    for name in ("_KEPT_SECONDS", "_LONGEST_KEPT_SECONDS"):
+        monkeypatch.setattr(files_turns, name, 60.0)
+    found = Turns(path, patience_seconds=60)
+    for _ in range(2):
+        with found.take("orders"):
+            pass
+    return found

@@ -10,12 +10,13 @@ import pyarrow as pa
 import pytest
 from tests.unit.tables.lab import Lab
 
+from livingdb.chunks.address import Address
 from livingdb.chunks.chunk import Chunk, encode_chunk
 from livingdb.errors import Corruption
 from livingdb.tables import ingest
 from livingdb.tables.recipe import Change, Counts, Definition, load_recipe
 from livingdb.tables.records import record
-from livingdb.tables.stored_delta import DeltaEncoder, load_delta, store_delta
+from livingdb.tables.stored_delta import DeltaDecoder, DeltaEncoder, load_delta, store_delta
 from livingdb.trees.delta import Delta, merge_deltas
 
 LAB = Lab({"id": "int", "a": "int", "b": "string"}, "id")
@@ -139,3 +140,42 @@ def test_an_encoder_holds_the_columns_that_it_knows_by_their_place() -> None:
     assert encoder._join([pa.array([1, 2, 3])]).address == encoded.address
     gc.collect()
     assert held() is None
+
+
+def test_columns_that_were_decoded_are_decoded_once_and_damage_is_found_nevertheless(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decoder, decoded = DeltaDecoder(), list[int]()
+    column = Chunk.column
+
+    def counted(chunk: Chunk, position: int, data_type: pa.DataType | None = None) -> pa.Array:
+        decoded.append(position)
+        return column(chunk, position, data_type)
+
+    monkeypatch.setattr(Chunk, "column", counted)
+    given = [upserts({"id": [1, 2], "a": [5, 6], "b": [text, "y"]}) for text in ("x", "x", "z")]
+    for changes in given:
+        found = load_delta(LAB.store, LAB.schema, LAB.shape, stored(changes), decoder)
+        assert found.columns == changes.columns
+        assert found.keys.tolist() == changes.keys.tolist()
+    assert sorted(decoded) == [0, 1, 2, 3, 3]
+    (address,) = stored(given[0]).chunks
+    whole = bytes(LAB.store.get(address))
+    for at in range(len(whole)):
+        damaged = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
+        store = Damaged({address: damaged})
+        try:
+            found = load_delta(store, LAB.schema, LAB.shape, stored(given[0]), decoder)
+        except Corruption:
+            continue
+        assert found.columns == given[0].columns  # that byte says nothing
+
+
+class Damaged:
+    """A store that gives other bytes for some chunks."""
+
+    def __init__(self, held: dict[Address, bytes]):
+        self._held = held
+
+    def get(self, address: Address) -> bytes:
+        return self._held[address]

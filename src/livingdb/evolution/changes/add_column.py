@@ -168,7 +168,17 @@ class AddColumnLens(MappedLens):
         if self.there is not None and not self.there.is_total:
             return None
         recomputes = is_right and self.column.computed is not None and self.there is not None
-        return self.row_follower(is_right, self.there.reads if recomputes and self.there else ())
+        watches = self.there.reads if recomputes and self.there else ()
+        found = self.row_follower(is_right, watches)
+        is_given = self.there is None and self.column.generated is None
+        if not is_right or not is_given or self.is_undetermined:
+            return found
+        return replace(found, make_rows=self._default_column)
+
+    def _default_column(self, rows: pa.Table) -> pa.Table:
+        """What new rows of the old side have here and not there."""
+        column = self.column
+        return pa.table({column.name: constant_column(column.default, column.type)(rows)})
 
     def formulas(self) -> Sequence[Formula] | None:
         if self.there is not None:
