@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from livingdb.commit import refresh, runner
+from livingdb.commit.deriving import refresh, runner
 from livingdb.graph import graph
 
 __all__ = ["NOON", "Clock", "stopped"]

@@ -9,8 +9,8 @@ from itertools import count
 import pytest
 
 from livingdb.catalog import ids as catalog_ids
-from livingdb.commit import evolve
-from livingdb.commit.table_writes import TableWrites
+from livingdb.commit.evolving import evolve
+from livingdb.commit.writing.table_writes import TableWrites
 from livingdb.tables import identity
 from livingdb.tables.recipe import Definition
 

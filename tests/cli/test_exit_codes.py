@@ -156,7 +156,7 @@ def test_another_writer(error: Exception, shop: Path, monkeypatch: pytest.Monkey
     def fail(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr("livingdb.commit.transaction.BranchTransaction.commit", fail)
+    monkeypatch.setattr("livingdb.commit.writing.transaction.BranchTransaction.commit", fail)
     told = tell("sql", "DELETE FROM orders", db=shop)
     assert (told.code, told.err) == (7, f"livingdb: {error}\n")
 

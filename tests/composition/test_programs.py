@@ -9,7 +9,7 @@ from tests.composition.known import KNOWN
 from tests.composition.machine import random_program
 from tests.composition.operations import WITH_ERASURE
 
-from livingdb.commit import follow_later
+from livingdb.commit.carrying import follow_later
 
 PROGRAMS = 60
 ERASING = 6

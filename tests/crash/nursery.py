@@ -25,10 +25,10 @@ __all__ = ["Child", "start"]
 
 REPOSITORY = Path(__file__).parents[2]
 WARM = (
-    "livingdb.commit.carry_view",
-    "livingdb.commit.derive",
-    "livingdb.commit.refresh",
-    "livingdb.commit.runner",
+    "livingdb.commit.carrying.carry_view",
+    "livingdb.commit.deriving.derive",
+    "livingdb.commit.deriving.refresh",
+    "livingdb.commit.deriving.runner",
     "livingdb.database.database",
     "livingdb.database.derive",
     "livingdb.derivation.compiler.plan_query",

@@ -56,8 +56,8 @@ def main() -> None:
         "livingdb.database.erase",
         "livingdb.database.derive",
         "livingdb.engines.embedded.session",
-        "livingdb.commit.refresh",
-        "livingdb.commit.carry_view",
+        "livingdb.commit.deriving.refresh",
+        "livingdb.commit.carrying.carry_view",
     )
     victim.main()
 

@@ -24,7 +24,7 @@ LEADER = """
 import os, signal, sys
 from contextlib import nullcontext
 import livingdb
-from livingdb.commit.group_commit import GroupCommits
+from livingdb.commit.writing.group_commit import GroupCommits
 from livingdb.files.offers import TakenOffer
 
 path, moment, wanted, who = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]

@@ -26,7 +26,7 @@ from tests.unit.commit.derived.oracle import assert_same_rows, recomputed
 
 import livingdb
 from livingdb import Branch, Database
-from livingdb.commit.refresh import DEFINITION
+from livingdb.commit.deriving.refresh import DEFINITION
 from livingdb.derivation.view import KIND, View
 from livingdb.evolution import DropColumn
 

@@ -32,7 +32,7 @@ from tests.property.trying import tries
 
 import livingdb
 from livingdb.catalog.syncs import SyncRow
-from livingdb.commit.sync_lens import lens_of
+from livingdb.commit.carrying.sync_lens import lens_of
 from livingdb.derivation.view import KIND
 from livingdb.errors import Conflict, InvalidData, LivingDBError, Refused, Unsupported
 from livingdb.evolution import (

@@ -25,9 +25,9 @@ from livingdb.catalog.pending_note import note_under_way
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
+from livingdb.commit.carrying.sync_owners import owned_by
 from livingdb.commit.drop_branch import DroppedBranch
 from livingdb.commit.proposal import Proposal, have_same_schemas
-from livingdb.commit.sync_owners import owned_by
 from livingdb.errors import Forbidden
 from livingdb.graph.catalog_changes import (
     CatalogChange,

@@ -26,21 +26,21 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import DETACHED, HELD, SyncRow
-from livingdb.commit.carried import Carried
-from livingdb.commit.carry_lens import LensCarrier
+from livingdb.commit.carrying.carried import Carried
+from livingdb.commit.carrying.carry_lens import LensCarrier
+from livingdb.commit.carrying.follow_later import Followers
+from livingdb.commit.carrying.schema_line import forwarded_move, line_to_draft, unmasked_by_drafts
+from livingdb.commit.carrying.settle import Settler
+from livingdb.commit.carrying.sync_lens import SyncLenses
+from livingdb.commit.carrying.sync_order import rank_syncs
+from livingdb.commit.carrying.sync_owners import SyncOwners
+from livingdb.commit.carrying.translate_change import ChangeTranslator
 from livingdb.commit.check_proposal import check_proposal
 from livingdb.commit.check_rights import Rights
-from livingdb.commit.follow_later import Followers
-from livingdb.commit.prepared_rows import RowPreparation
 from livingdb.commit.proposal import BranchMove, Proposal
-from livingdb.commit.schema_line import forwarded_move, line_to_draft, unmasked_by_drafts
-from livingdb.commit.settle import Settler
-from livingdb.commit.stop_sync import pair_in_step, without_hidden_drafts
-from livingdb.commit.sync_lens import SyncLenses
-from livingdb.commit.sync_order import rank_syncs
-from livingdb.commit.sync_owners import SyncOwners
-from livingdb.commit.translate_change import ChangeTranslator
-from livingdb.commit.writer_turns import WriterTurns
+from livingdb.commit.stopping.stop_sync import pair_in_step, without_hidden_drafts
+from livingdb.commit.writing.prepared_rows import RowPreparation
+from livingdb.commit.writing.writer_turns import WriterTurns
 from livingdb.engines.embedded.memory_parts import in_common_memory
 from livingdb.errors import DuplicateValue, LivingDBError, RuleViolation, TransactionConflict
 from livingdb.evolution.lift import Lifter
@@ -56,7 +56,7 @@ from livingdb.interruption import check_interruption
 from livingdb.tables.index import Version
 
 if TYPE_CHECKING:
-    from livingdb.commit.carry_view import ViewCarrier
+    from livingdb.commit.carrying.carry_view import ViewCarrier
     from livingdb.derivation.stage_inputs import DeltaCache
 
 __all__ = ["Attempt", "Pipeline"]
@@ -285,7 +285,7 @@ class Pipeline:
         if len(syncs) == len(syncs.schema_syncs):
             return None
         if self._views is None:
-            from livingdb.commit.carry_view import ViewCarrier
+            from livingdb.commit.carrying.carry_view import ViewCarrier
 
             self._views = ViewCarrier(self.graph, self.trust)
         self._views.views(epoch)
@@ -437,7 +437,7 @@ class _Work:
         tables = {} if intent is None else intent.tables
         is_judged = intent is not None or carried.pending is not None
         if is_judged and sync.guard.get("conditions") and not is_hidden(branch.name):
-            from livingdb.commit.judge_carried import judge_carried, pending_carried
+            from livingdb.commit.carrying.judge_carried import judge_carried, pending_carried
 
             held = tables_of(self.graph, self.graph.snapshots.at(branch.head))
             pending = carried.pending or pending_carried(
@@ -500,7 +500,7 @@ class _Work:
 
         None if it does; else why not, as its alert says it.
         """
-        from livingdb.commit.move_view import move_view, why_not_moved
+        from livingdb.commit.carrying.move_view import move_view, why_not_moved
         from livingdb.derivation.view import View
 
         kept, on_break = self.proposal.kept, self.proposal.on_break
@@ -521,7 +521,7 @@ class _Work:
         inactive = self.graph.syncs(self.epoch).inactive
         if kept is None or kept.of not in self.moved or not inactive:
             return
-        from livingdb.commit.move_view import broken_held_views
+        from livingdb.commit.carrying.move_view import broken_held_views
 
         move, on_break = self.moved[kept.of], self.proposal.on_break
         for sync, error in broken_held_views(self.graph, inactive, kept, move, on_break):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from livingdb.commit.merging.replay import check_masks
 from livingdb.commit.pipeline import Pipeline
-from livingdb.commit.replay import check_masks
 from livingdb.database.diff import Diff
 from livingdb.database.transaction import Transaction
 from livingdb.errors import InvalidData, NotFound

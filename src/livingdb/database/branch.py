@@ -20,7 +20,7 @@ from livingdb.tables.tabular import Tabular, as_tabular
 
 if TYPE_CHECKING:
     from livingdb.commit.pipeline import Pipeline
-    from livingdb.commit.transaction import BranchTransaction
+    from livingdb.commit.writing.transaction import BranchTransaction
     from livingdb.database.database import Database
     from livingdb.database.export_tables import Export
     from livingdb.database.transaction import Transaction
@@ -57,7 +57,7 @@ class Branch:
         return graph.snapshots.at(graph.branch(self.name).head)
 
     def _begin(self, isolation: str, at: object = None) -> BranchTransaction:
-        from livingdb.commit.transaction import BranchTransaction, moved_error
+        from livingdb.commit.writing.transaction import BranchTransaction, moved_error
 
         pipeline = self._pipeline
         branch = pipeline.graph.branch(self.name)
@@ -88,7 +88,7 @@ class Branch:
         self, operation: str, table: str, rows: Tabular, message: str, author: str | None
     ) -> Snapshot:
         """Commit rows, in their own snapshot."""
-        from livingdb.commit.small_write import SmallWrite
+        from livingdb.commit.writing.small_write import SmallWrite
         from livingdb.database.transaction import check_message
 
         self._check_writer()
@@ -98,7 +98,7 @@ class Branch:
 
     def _prepared_rows(self, table: str, data: object) -> Tabular:
         """Rows to be put into a table, as far as they can be prepared before it is our turn."""
-        from livingdb.commit.writer_turns import LARGEST_TURN_ROWS
+        from livingdb.commit.writing.writer_turns import LARGEST_TURN_ROWS
 
         self._check_writer()
         given = as_tabular(data)
@@ -518,8 +518,8 @@ class Branch:
         `on_conflict` and `granularity` are those of `Database.merge`, for rows that were changed
         since: ours is what the branch has, theirs what there was before.
         """
-        from livingdb.commit import replay
-        from livingdb.commit.merge import MergeOptions
+        from livingdb.commit.merging import replay
+        from livingdb.commit.merging.merge import MergeOptions
 
         self._check_writer()
         options = MergeOptions(on_conflict, granularity)
@@ -541,8 +541,8 @@ class Branch:
 
         `on_conflict` and `granularity` are those of `Database.merge`: theirs is what is picked.
         """
-        from livingdb.commit import replay
-        from livingdb.commit.merge import MergeOptions
+        from livingdb.commit.merging import replay
+        from livingdb.commit.merging.merge import MergeOptions
 
         self._check_writer()
         options = MergeOptions(on_conflict, granularity)

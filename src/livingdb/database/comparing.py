@@ -17,7 +17,7 @@ from livingdb.graph.refs import ResolvedRef
 from livingdb.graph.rules import Write, check_write
 
 if TYPE_CHECKING:
-    from livingdb.commit.merge_request import MergeRule
+    from livingdb.commit.merging.merge_request import MergeRule
     from livingdb.commit.pipeline import Pipeline
     from livingdb.database.branch import Branch
     from livingdb.database.database import Database
@@ -124,7 +124,7 @@ class Comparing(ABC):
         Schema changes come first, under their ids: one that the branch has is made already, and
         `MergeConflict` names one that contradicts what the branch is.
         """
-        from livingdb.commit.apply_difference import apply_difference
+        from livingdb.commit.merging.apply_difference import apply_difference
         from livingdb.database.apply_diff import apply_diffs
         from livingdb.database.diff import Diff, SnapshotDiff
 
@@ -159,7 +159,7 @@ class Comparing(ABC):
 
         `MergeConflict` carries the rows both changed, if no policy says who wins.
         """
-        from livingdb.commit import merge as merging
+        from livingdb.commit.merging import merge as merging
 
         options = merging.MergeOptions(on_conflict, granularity, symmetric, fast_forward)
         target = str(into)
@@ -175,7 +175,7 @@ class Comparing(ABC):
         self, source: object, into: object, on_conflict: Any = "fail", granularity: str = "row"
     ) -> MergePreview:
         """What a merge would do; nothing is written."""
-        from livingdb.commit import merge as merging
+        from livingdb.commit.merging import merge as merging
         from livingdb.database.diff import Summary
         from livingdb.graph.merge import conflict_table
 

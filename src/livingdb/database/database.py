@@ -39,9 +39,9 @@ from livingdb.graph.retention import Retention
 
 if TYPE_CHECKING:
     from livingdb.alerts.dispatcher import Dispatcher
-    from livingdb.commit.group_commit import GroupCommits
+    from livingdb.commit.evolving.retire import RetiredVersion
     from livingdb.commit.pipeline import Pipeline
-    from livingdb.commit.retire import RetiredVersion
+    from livingdb.commit.writing.group_commit import GroupCommits
     from livingdb.database.status import Status
     from livingdb.maintenance.backup.back_up import Backup
     from livingdb.maintenance.backup.keep_points import Keep
@@ -127,7 +127,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
             pipeline = self._pipeline
         with self._lock:
             if self._open_commits is None:
-                from livingdb.commit.group_commit import GroupCommits
+                from livingdb.commit.writing.group_commit import GroupCommits
 
                 self._open_commits = GroupCommits(pipeline)
             return self._open_commits
@@ -256,7 +256,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         Its snapshots stay reachable by id.  Values that only it holds are refused, with their
         columns; policy="truncate" lets them go.
         """
-        from livingdb.commit.retire import retire
+        from livingdb.commit.evolving.retire import retire
 
         self._require_in_step(Role.MAINTAINER, str(version), f"retire {str(version)!r}")
         self._require_ruler(str(version), f"retire {str(version)!r}")
@@ -355,7 +355,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         `full`: all of it is made anew, whatever changed.  So is then a branch that a schema
         change made, or keeps: its rows become what the other side of its sync says.
         """
-        from livingdb.commit.refresh import refresh
+        from livingdb.commit.deriving.refresh import refresh
         from livingdb.database import derive as objects
         from livingdb.database.sync import schema_sync_of
 
@@ -377,7 +377,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
 
     def propagate(self, progress: Any = None) -> list[Run]:
         """Bring everything up to date that is due; what was done."""
-        from livingdb.commit import runner
+        from livingdb.commit.deriving import runner
 
         self._require_everywhere(Role.MAINTAINER, "run all that is due")
         with self._noting("propagate"), unchecked():

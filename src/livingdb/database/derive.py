@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
-from livingdb.commit import derive as deriving
+from livingdb.commit.deriving import derive as deriving
+from livingdb.commit.deriving.past_versions import version_for
 from livingdb.commit.drop_branch import DroppedBranch, plan_drop
-from livingdb.commit.evolve import check_direction
-from livingdb.commit.past_versions import version_for
+from livingdb.commit.evolving.evolve import check_direction
 from livingdb.commit.pipeline import Pipeline
 from livingdb.database.sync import updatable_sync
 from livingdb.derivation.source_tables import identified_source, query_view

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.commit.apply_difference import Difference
+from livingdb.commit.merging.apply_difference import Difference
 from livingdb.database.pictures import notebook_html
 from livingdb.errors import NotFound
 from livingdb.evolution.changes.tables import CreateTable, DropTable

@@ -17,8 +17,8 @@ from livingdb.catalog import schema as tables
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.chunks.address import Address
+from livingdb.commit.carrying.sync_order import rank_syncs
 from livingdb.commit.proposal import Proposal
-from livingdb.commit.sync_order import rank_syncs
 from livingdb.database.derive import derived_sync
 from livingdb.database.erasable import check_erasable
 from livingdb.derivation.view import KIND, View
@@ -44,7 +44,7 @@ from livingdb.tracing.whereabouts.located_row import HistoryLines, LocatedRow
 from livingdb.tracing.whereabouts.search import every_located_row
 
 if TYPE_CHECKING:
-    from livingdb.commit.transaction import BranchTransaction
+    from livingdb.commit.writing.transaction import BranchTransaction
     from livingdb.database.database import Database
 
 __all__ = ["erase"]

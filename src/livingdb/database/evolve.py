@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.commit.evolve import EvolveRequest
-from livingdb.commit.evolve import evolve as evolved
+from livingdb.commit.evolving.evolve import EvolveRequest
+from livingdb.commit.evolving.evolve import evolve as evolved
 from livingdb.commit.pipeline import Pipeline
 from livingdb.derivation.view import ON_BREAK
 from livingdb.errors import InvalidData

@@ -18,7 +18,7 @@ from livingdb.graph.snapshot_columns import to_datetime
 from livingdb.tables.visible_names import check_visible
 
 if TYPE_CHECKING:
-    from livingdb.commit.merge_request import MergeRule
+    from livingdb.commit.merging.merge_request import MergeRule
     from livingdb.database.comparing import MergePreview
     from livingdb.database.database import Database
     from livingdb.database.diff import SnapshotDiff
@@ -122,7 +122,7 @@ def every_merge_request(database: Database, state: str | None) -> list[MergeRequ
 
 def merge_rule(database: Database, branch: object) -> MergeRule:
     """What a branch asks of requests that lead to it."""
-    from livingdb.commit.merge_request import MergeRule
+    from livingdb.commit.merging.merge_request import MergeRule
 
     graph = database._graph
     return MergeRule.of(graph.catalog.merge_requests.rule(graph.branch(str(branch)).id))
@@ -156,7 +156,7 @@ def _write_rule(
     database: Database, branch: object, change: Callable[[MergeRule], MergeRule]
 ) -> None:
     """Change the rule of a branch: the next commit knows it."""
-    from livingdb.commit.merge_request import MergeRule
+    from livingdb.commit.merging.merge_request import MergeRule
 
     graph = database._graph
     row = graph.branch(str(branch))
@@ -263,7 +263,7 @@ class MergeRequest:
 
     def checks(self) -> list[MergeCheck]:
         """The conditions of the target, judged now; `MergeConflict` if there are conflicts."""
-        from livingdb.commit.merge_request import judge_request
+        from livingdb.commit.merging.merge_request import judge_request
         from livingdb.guard.judge import conditions_of
 
         source, target = self._ends()
@@ -284,7 +284,7 @@ class MergeRequest:
 
     def problems(self) -> list[str]:
         """What stands in the way of the merge, in words; nothing if it can be merged."""
-        from livingdb.commit.merge_request import rule_in_step
+        from livingdb.commit.merging.merge_request import rule_in_step
 
         found: list[str] = []
         if self.state != OPEN:
@@ -342,8 +342,8 @@ class MergeRequest:
         message: str = "",
     ) -> Snapshot:
         """Merge it, if the target's rule allows; the merge, whose edge has the request's record."""
-        from livingdb.commit import merge as merging
-        from livingdb.commit.merge_request import OpenRequest
+        from livingdb.commit.merging import merge as merging
+        from livingdb.commit.merging.merge_request import OpenRequest
         from livingdb.graph.rules import Write, check_write
 
         database = self._database
@@ -412,7 +412,7 @@ class MergeRequest:
         after: str | None = None,
     ) -> None:
         """Write down what somebody says or does; `RuleViolation` if its state is another."""
-        from livingdb.commit.merge_request import ended_error
+        from livingdb.commit.merging.merge_request import ended_error
 
         graph = self._database._graph
         graph.check_writable()

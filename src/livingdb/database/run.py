@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from livingdb.database.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from livingdb.commit.refresh import Outcome
+    from livingdb.commit.deriving.refresh import Outcome
     from livingdb.database.database import Database
 
 __all__ = ["Run"]

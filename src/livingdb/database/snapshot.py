@@ -212,7 +212,7 @@ class Snapshot:
         who = author or self.database.author
         if not derived:
             return self.database._clone(self._row, name, self.id, who, message)
-        from livingdb.commit.clone_derived import CloneRequest, clone_derived, origin_of
+        from livingdb.commit.deriving.clone_derived import CloneRequest, clone_derived, origin_of
 
         origin_row = origin_of(self._graph, self._row, self._branch)
         suffix = derived if isinstance(derived, str) else f"_{name}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from livingdb.catalog.snapshots import SnapshotRow
-from livingdb.commit.read_set import TrackedRows
+from livingdb.commit.writing.read_set import TrackedRows
 from livingdb.database.run_statement import own_name, run_statement
 from livingdb.database.snapshot import Snapshot
 from livingdb.database.system_tables import system_table

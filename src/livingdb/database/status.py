@@ -221,7 +221,7 @@ class _Look:
 
     def _look_at_turns(self) -> None:
         """The syncs that the runner carries something along, now or later."""
-        from livingdb.commit.runner import sync_turns
+        from livingdb.commit.deriving.runner import sync_turns
 
         moment = self._moment / 1e6
         for turn in sync_turns(self._graph, moment, self._database.trust, self._lags):

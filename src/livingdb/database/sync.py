@@ -25,7 +25,7 @@ from livingdb.graph.snapshot_columns import to_datetime
 from livingdb.graph.sync_chains import SyncChain
 
 if TYPE_CHECKING:
-    from livingdb.commit.refresh import Outcome
+    from livingdb.commit.deriving.refresh import Outcome
     from livingdb.database.database import Database
     from livingdb.graph.draft import Action
 
@@ -234,7 +234,7 @@ class Sync:
 
     def detach(self, reason: str = "", by: str | None = None) -> None:
         """Let both branches go their own ways; what is read-only can be written from now on."""
-        from livingdb.commit import resume as going_on
+        from livingdb.commit.stopping import resume as going_on
 
         database, who = self.database, self._maintainer(by, "detach")
         with database._noting("detach sync", self.name), unchecked():
@@ -246,7 +246,7 @@ class Sync:
 
         What came up meanwhile reaches the target.
         """
-        from livingdb.commit import resume as going_on
+        from livingdb.commit.stopping import resume as going_on
 
         database = self.database
         who = self._maintainer(by, "resume")
@@ -259,7 +259,7 @@ class Sync:
 
     def approve(self, by: str | None = None, note: str = "") -> bool:
         """Let what a held sync waits with pass, in somebody's name; whether it is active now."""
-        from livingdb.commit import resume as going_on
+        from livingdb.commit.stopping import resume as going_on
 
         database = self.database
         who = self._maintainer(by, "approve")
@@ -281,7 +281,7 @@ class Sync:
         their schemas meanwhile it goes on as if it had been active; what contradicts is a conflict
         of the kind "schema", which no policy decides.
         """
-        from livingdb.commit import resume as going_on
+        from livingdb.commit.stopping import resume as going_on
 
         database = self.database
         who = self._maintainer(by, "reattach")
@@ -305,7 +305,7 @@ class Sync:
         that becomes immediate is brought up to date with it.  `on_break` is what becomes of a view
         that cannot follow a schema change, as in `Branch.derive`.
         """
-        from livingdb.commit.alter_sync import SyncChanges, alter
+        from livingdb.commit.stopping.alter_sync import SyncChanges, alter
         from livingdb.database.evolve import check_on_break
         from livingdb.guard.judge import guard_of
 
@@ -325,8 +325,8 @@ class Sync:
 
     def realign(self, name: str) -> Outcome:
         """Make the rows of one of its branches what the other says; what was done."""
-        from livingdb.commit.realign_sync import realign
-        from livingdb.commit.refresh import Outcome
+        from livingdb.commit.deriving.refresh import Outcome
+        from livingdb.commit.stopping.realign_sync import realign
 
         began = perf_counter()
         database = self.database
@@ -350,7 +350,7 @@ class Sync:
 
     def _take_over(self) -> None:
         """Let it be that of who acts here, if its owner lost a right that it runs with."""
-        from livingdb.commit.sync_owners import take_over
+        from livingdb.commit.carrying.sync_owners import take_over
 
         graph = self.database._whole_graph
         take_over(graph, self._chain, speaker(graph))
@@ -378,7 +378,7 @@ class Sync:
             return ""
         view = View.from_json(self._chain[0].spec)
         try:
-            from livingdb.commit import derive as deriving
+            from livingdb.commit.deriving import derive as deriving
 
             plan = deriving.plan_of(self.database._graph, view)
         except LivingDBError as error:

@@ -7,7 +7,7 @@ from functools import partial, wraps
 from threading import RLock
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
 
-from livingdb.commit.transaction import BranchTransaction
+from livingdb.commit.writing.transaction import BranchTransaction
 from livingdb.database.snapshot import Snapshot, check_limit
 from livingdb.database.table import TableReader
 from livingdb.engines.tree_parts import TreeParts

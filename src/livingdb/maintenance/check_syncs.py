@@ -19,7 +19,7 @@ from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import ERROR, SyncRow, sync_chains
 from livingdb.chunks.address import Address
-from livingdb.commit.sync_lens import lens_of
+from livingdb.commit.carrying.sync_lens import lens_of
 from livingdb.derivation.hidden_tables import ASIDE, WHOLE, whole_tables
 from livingdb.derivation.source_positions import refresh_inputs, source_positions
 from livingdb.derivation.view import KIND, View

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from livingdb.commit.derive_version import answers_for, lazy_definition
+from livingdb.commit.deriving.derive_version import answers_for, lazy_definition
 from livingdb.derivation.compiler.order_limit import with_settled_ties
 from livingdb.derivation.hidden_tables import hot_table
 from livingdb.derivation.partial_view import hot_view

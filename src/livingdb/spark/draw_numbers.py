@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from livingdb.commit.fill_generated import refuse_chosen, reserve
+from livingdb.commit.writing.fill_generated import refuse_chosen, reserve
 from livingdb.sql.bindings import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from livingdb.commit.write_set import WriteSet
+    from livingdb.commit.writing.write_set import WriteSet
     from livingdb.tables.column import Column
 
 __all__ = ["with_numbers"]

@@ -20,9 +20,9 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from livingdb.commit.evolve import refuse_kept_syncs
-from livingdb.commit.evolve_and_write import RowWrite, evolve_and_write
-from livingdb.commit.fill_generated import has_generated
+from livingdb.commit.evolving.evolve import refuse_kept_syncs
+from livingdb.commit.writing.evolve_and_write import RowWrite, evolve_and_write
+from livingdb.commit.writing.fill_generated import has_generated
 from livingdb.database.database import Database
 from livingdb.database.open_database import open_database
 from livingdb.errors import InvalidData, TransactionConflict
@@ -50,7 +50,7 @@ from livingdb.trees.keys import member
 from livingdb.trees.shape import Shape
 
 if TYPE_CHECKING:
-    from livingdb.commit.write_set import WriteSet
+    from livingdb.commit.writing.write_set import WriteSet
     from livingdb.graph.graph import Graph
 
 __all__ = ["OPERATIONS", "StreamSink", "TableWriter"]

@@ -12,7 +12,7 @@ import pytest
 import livingdb
 from livingdb import evolution as ev
 from livingdb.catalog.branches import BranchRow
-from livingdb.commit import follow_later
+from livingdb.commit.carrying import follow_later
 from livingdb.errors import Corruption, Locked, StorageFailure, TransactionConflict
 from livingdb.graph.commit_point import HeadMoved
 

@@ -13,7 +13,7 @@ import pytest
 
 import livingdb
 from livingdb import Branch, Database, Snapshot
-from livingdb.commit import group_commit
+from livingdb.commit.writing import group_commit
 
 Write = Callable[[Branch], Snapshot]
 

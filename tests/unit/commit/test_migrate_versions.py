@@ -9,8 +9,8 @@ import pytest
 
 import livingdb
 from livingdb import evolution as ev
-from livingdb.commit import migrate_versions as migration
-from livingdb.commit.migrate_versions import migrate_versions
+from livingdb.commit.deriving import migrate_versions as migration
+from livingdb.commit.deriving.migrate_versions import migrate_versions
 
 VERSIONS = 2 * migration.MANY_LENSES + 5
 

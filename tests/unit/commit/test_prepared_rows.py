@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import livingdb
-from livingdb.commit.prepared_rows import PreparedRows
+from livingdb.commit.writing.prepared_rows import PreparedRows
 from livingdb.errors import InvalidData
 from livingdb.evolution import AddColumn, RetypeColumn
 

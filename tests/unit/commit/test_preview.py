@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import livingdb
-from livingdb.commit.merge import MergeOptions, merge, preview
+from livingdb.commit.merging.merge import MergeOptions, merge, preview
 from livingdb.errors import InvalidData, MergeConflict, NotFound, RuleViolation
 from livingdb.evolution import AddColumn, AddConstraint
 from livingdb.graph.graph import Graph

@@ -11,8 +11,8 @@ import pytest
 import livingdb
 from livingdb.catalog.syncs import Syncs
 from livingdb.chunks.address import Address
-from livingdb.commit import reuse_answer
-from livingdb.commit.reuse_answer import nearest_answer
+from livingdb.commit.deriving import reuse_answer
+from livingdb.commit.deriving.reuse_answer import nearest_answer
 from livingdb.derivation.arrays import kept_rows
 from livingdb.derivation.refresh_view import RefreshInput, SourceVersion
 from livingdb.derivation.view import View

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 
 from livingdb.catalog.syncs import ACTIVE, SyncRow
-from livingdb.commit.sync_order import rank_syncs, upstream_syncs
+from livingdb.commit.carrying.sync_order import rank_syncs, upstream_syncs
 
 
 def sync(number: int, sources: tuple[int, ...], target: int, direction: str = "forward") -> SyncRow:

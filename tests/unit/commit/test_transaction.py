@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import livingdb
-from livingdb.commit.read_set import ReadSet, TrackedRows
-from livingdb.commit.transaction import BranchTransaction
+from livingdb.commit.writing.read_set import ReadSet, TrackedRows
+from livingdb.commit.writing.transaction import BranchTransaction
 from livingdb.errors import (
     AlreadyExists,
     DuplicateKey,

@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from livingdb.catalog.syncs import SyncRow
-from livingdb.commit.carry_view import Views, topological_order
+from livingdb.commit.carrying.carry_view import Views, topological_order
 from livingdb.derivation.view import SourceTable, View
 
 MAIN = "1"

@@ -15,8 +15,8 @@ from tests.unit.commit.test_group_commit import count_transactions
 import livingdb
 from livingdb import Database
 from livingdb import evolution as ev
-from livingdb.commit.group_commit import _Member
-from livingdb.commit.small_write import SmallWrite
+from livingdb.commit.writing.group_commit import _Member
+from livingdb.commit.writing.small_write import SmallWrite
 from livingdb.graph.sync_groups import paired_snapshot
 
 Write = tuple[str, str, str, dict[str, list[Any]]]

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 import livingdb
 from livingdb import evolution as ev
 from livingdb.catalog.alike_names import AlikeNames
-from livingdb.commit import write_set
+from livingdb.commit.writing import write_set
 from livingdb.tables.letter_case import alike_names, are_alike
 
 

@@ -12,7 +12,7 @@ import livingdb
 from livingdb import Database
 from livingdb.catalog.ids import BranchId
 from livingdb.catalog.syncs import SyncRow
-from livingdb.commit.carry_lens import LensCarrier
+from livingdb.commit.carrying.carry_lens import LensCarrier
 from livingdb.commit.proposal import BranchMove
 from livingdb.errors import InvalidData, NotFound, RuleViolation, TransactionConflict
 from livingdb.evolution import (
@@ -347,7 +347,7 @@ def test_a_sync_that_is_made_meanwhile_is_seen(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who looked at the syncs before somebody made another one starts again."""
-    from livingdb.commit import retire as retiring
+    from livingdb.commit.evolving import retire as retiring
 
     chain(db, RenameColumn("people", "last", "family"), AddColumn("people", "x", "bigint"))
     plain = retiring.own_values

@@ -13,7 +13,7 @@ from tests.thinned import thinned
 
 import livingdb
 from livingdb.catalog.branches import BranchRow
-from livingdb.commit import realign_sync
+from livingdb.commit.stopping import realign_sync
 from livingdb.evolution import (
     AddColumn,
     AddConstraint,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import livingdb
-from livingdb.commit import derive_version as making
+from livingdb.commit.deriving import derive_version as making
 from livingdb.derivation import plan_cache as compiling
 from livingdb.engines import trust
 from livingdb.evolution import AddColumn, AddConstraint, DropColumn, SplitTable

@@ -18,7 +18,7 @@ from sqlglot import exp
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
 from livingdb.chunks.store import StoredChunk
-from livingdb.commit.refresh import DEFINITION
+from livingdb.commit.deriving.refresh import DEFINITION
 from livingdb.derivation.hidden_tables import whole_name
 from livingdb.derivation.source_positions import source_positions, source_versions
 from livingdb.derivation.view import KIND, View

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from livingdb.catalog.branches import BranchRow
-from livingdb.commit.migrate_versions import MOST_ROWS, is_migration_pending
+from livingdb.commit.deriving.migrate_versions import MOST_ROWS, is_migration_pending
 from livingdb.engines.spark.projected_table import can_project
 from livingdb.graph.graph import Graph
 from livingdb.graph.names import is_hidden

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from livingdb.commit.check_watches import check_watches
-from livingdb.commit.runner import propagate, sync_turns
+from livingdb.commit.deriving.runner import propagate, sync_turns
 from livingdb.graph.graph import now
 from livingdb.maintenance.upkeep.job import Estimate, Memory, Step, Work
 

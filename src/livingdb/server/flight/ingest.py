@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from livingdb.chunks.types import normalise_type
-from livingdb.commit.evolve_and_write import RowWrite, evolve_and_write
+from livingdb.commit.writing.evolve_and_write import RowWrite, evolve_and_write
 from livingdb.database.create_table_as import create_table_as
 from livingdb.errors import InvalidData, NotFound, Unsupported
 from livingdb.evolution.public import CreateTable, DropTable
@@ -19,7 +19,7 @@ from livingdb.tables.identity_column import ROW_KEY
 from livingdb.tables.letter_case import find_alike
 
 if TYPE_CHECKING:
-    from livingdb.commit.write_set import WriteSet
+    from livingdb.commit.writing.write_set import WriteSet
     from livingdb.database.transaction import Transaction
     from livingdb.dbapi.database_connection import DatabaseConnection
 

@@ -15,8 +15,8 @@ from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow, with_end_names
 from livingdb.chunks.address import Address
-from livingdb.commit.carry_clone import CloneCarrier
-from livingdb.commit.sync_lens import lens_of
+from livingdb.commit.carrying.carry_clone import CloneCarrier
+from livingdb.commit.carrying.sync_lens import lens_of
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError
 from livingdb.evolution.lenses.row_lens import RowLens

@@ -11,8 +11,8 @@ from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.ids import BranchId, SyncId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
-from livingdb.commit.carry_view import topological_order
-from livingdb.commit.sync_lens import lens_of
+from livingdb.commit.carrying.carry_view import topological_order
+from livingdb.commit.carrying.sync_lens import lens_of
 from livingdb.derivation.find_rows import matching_rows
 from livingdb.derivation.plan_cache import portable_columns
 from livingdb.derivation.query_answers import Answers, EmbeddedAnswers, EngineAnswers

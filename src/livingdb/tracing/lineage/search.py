@@ -12,7 +12,7 @@ from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
-from livingdb.commit.sync_lens import lens_over
+from livingdb.commit.carrying.sync_lens import lens_over
 from livingdb.derivation.column_lineage.normalize_query import Untraceable, normalize_query
 from livingdb.derivation.find_rows import matching_rows, matching_rows_in
 from livingdb.derivation.refresh_view import SourceVersion

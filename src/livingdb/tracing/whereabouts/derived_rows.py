@@ -11,7 +11,7 @@ from livingdb.catalog.ids import BranchId
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
 from livingdb.chunks.address import Address
-from livingdb.commit.carry_view import topological_order
+from livingdb.commit.carrying.carry_view import topological_order
 from livingdb.derivation.source_positions import source_positions
 from livingdb.derivation.view import KIND, View
 from livingdb.errors import LivingDBError

@@ -174,7 +174,7 @@ def test_an_interrupt_leaves_nothing(
     main.derive("totals", TOTALS, when="immediate")
     main.derive("big", BIG, when="immediate")
     before = everything(db)
-    from livingdb.commit import clone_derived
+    from livingdb.commit.deriving import clone_derived
 
     derive = clone_derived.first_version
 

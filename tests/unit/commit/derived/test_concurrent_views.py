@@ -17,9 +17,9 @@ from tests.property.trying import HAS_TIME
 
 import livingdb
 from livingdb import Branch, Database, Locked, TransactionConflict
-from livingdb.commit import carry_view as views
-from livingdb.commit import refresh as refreshing
-from livingdb.commit import runner
+from livingdb.commit.carrying import carry_view as views
+from livingdb.commit.deriving import refresh as refreshing
+from livingdb.commit.deriving import runner
 from livingdb.evolution import RenameColumn
 
 TOTALS = "SELECT city, sum(amount) AS total, count(*) AS orders FROM orders GROUP BY city"

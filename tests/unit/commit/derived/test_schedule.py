@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 import livingdb
-from livingdb.commit.runner import due_syncs, propagate
+from livingdb.commit.deriving.runner import due_syncs, propagate
 from livingdb.errors import InvalidData
 from livingdb.graph.schedule import Schedule, next_time, parse_schedule
 

@@ -21,7 +21,7 @@ from livingdb import (
 )
 from livingdb.catalog import tuning as catalog_tuning
 from livingdb.catalog.tuning import TuningRow
-from livingdb.commit.runner import refresh_shares
+from livingdb.commit.deriving.runner import refresh_shares
 from livingdb.evolution import AddColumn, RetypeColumn
 from livingdb.graph.graph import Graph, now
 from livingdb.maintenance.tuning import tune as tune_module

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from livingdb.catalog.runs import RunRow
 from livingdb.catalog.syncs import SyncRow
-from livingdb.commit.runner import refresh_shares
+from livingdb.commit.deriving.runner import refresh_shares
 from livingdb.derivation.view import KIND
 from livingdb.graph.schedule import HALF, parse_schedule
 from livingdb.maintenance.tuning.actions.refresh_time import RefreshTime

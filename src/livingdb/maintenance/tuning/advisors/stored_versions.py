@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from livingdb.commit.migrate_versions import is_migration_pending
+from livingdb.commit.deriving.migrate_versions import is_migration_pending
 from livingdb.maintenance.tuning.actions.store import Store, computed_origin, storing_choices
 from livingdb.maintenance.tuning.advisors.candidate import COMPRESSED, Candidate
 from livingdb.maintenance.tuning.budget import ROW_BYTES

@@ -23,7 +23,7 @@ from livingdb.server.http.settled import Resolution
 from livingdb.server.http.subject_router import SubjectRouter
 
 if TYPE_CHECKING:
-    from livingdb.commit.merge_request import MergeRule
+    from livingdb.commit.merging.merge_request import MergeRule
     from livingdb.database.merge_request import MergeNote, MergeRequest
 
 __all__ = ["router"]

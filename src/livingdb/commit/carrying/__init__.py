@@ -1,0 +1,1 @@
+"""How a change is carried along a sync: through lenses, to views, to clones."""

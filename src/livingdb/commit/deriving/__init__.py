@@ -1,0 +1,1 @@
+"""Derived objects: their versions, made, refreshed when they are due, and looked up."""

@@ -1,0 +1,1 @@
+"""Schema changes of a branch: made, with the old schema kept, and versions retired."""

@@ -1,0 +1,1 @@
+"""Syncs that stop, and go on: held, detached, altered, brought into step again."""
