@@ -90,10 +90,10 @@ def main() -> None:
     SCENARIOS.update(GUARDS)
     names = (
         "database.database",
-        "commit.resume",
+        "commit.stopping.resume",
         "guard.judge",
-        "commit.runner",
-        "commit.carry_view",
+        "commit.deriving.runner",
+        "commit.carrying.carry_view",
     )
     victim.WARM += (*(f"livingdb.{name}" for name in names), "tests.crash.test_guard_crash")
     victim.main()

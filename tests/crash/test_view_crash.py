@@ -177,11 +177,11 @@ def main() -> None:
             "derivation.compiler.plan_query",
             "engines.embedded.session",
             "sql.statement",
-            "commit.clone_derived",
-            "commit.derive",
-            "commit.refresh",
-            "commit.carry_view",
-            "commit.runner",
+            "commit.deriving.clone_derived",
+            "commit.deriving.derive",
+            "commit.deriving.refresh",
+            "commit.carrying.carry_view",
+            "commit.deriving.runner",
         )
     )
     victim.main()
