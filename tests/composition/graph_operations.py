@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 from random import Random
@@ -362,7 +362,7 @@ class _Replay(Step):
         if model.is_read_only(self.branch):
             return refused(ReadOnlyBranch)
         after = self._after(model)
-        if self._changes_schema(model):
+        if self._changes_schema(model) or self._is_masked_otherwise(model):
             return maybe(MergeConflict, InvalidData, RuleViolation)
         if after is None:
             return maybe(MergeConflict, InvalidData)
@@ -378,6 +378,19 @@ class _Replay(Step):
         places = self._places(model)
         assert places is not None
         return shapes(places[0]) != shapes(places[1])
+
+    def _is_masked_otherwise(self, model: Model) -> bool:
+        """Whether a table that the step changes has other masks there than on the branch."""
+        places = self._places(model)
+        assert places is not None
+        ours = _masks(model.branches[self.branch].values())
+        changed = [
+            table
+            for place, other in (places, places[::-1])
+            for name, table in place.items()
+            if table != other.get(name)
+        ]
+        return any(ours.get(column, "") != mask for column, mask in _masks(changed).items())
 
     def _after(self, model: Model) -> State | Conflict | None:
         places = self._places(model)
@@ -417,6 +430,11 @@ class _Replay(Step):
             if was.get(name) != now[name] and shapes(ours).get(name) == was.get(name)
         }
         return {**ours, **changed}
+
+
+def _masks(tables: Iterable[Table]) -> dict[str, str]:
+    """The masks of columns, by their ids."""
+    return {column.id: column.mask for table in tables for column in table.columns}
 
 
 def _same_where_changed(base: State, theirs: State, ours: State) -> bool:

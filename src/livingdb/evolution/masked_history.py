@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import Address
@@ -12,6 +13,7 @@ from livingdb.evolution.changes.mask_column import MaskColumn, MaskedKeysMeet
 from livingdb.evolution.lift import Lifter
 from livingdb.evolution.schema_change import SchemaChange
 from livingdb.evolution.schema_history import fork_of, made_of, visible_schemas
+from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.graph import Graph
 
 __all__ = [
@@ -150,14 +152,77 @@ def remasked_columns(
 ) -> frozenset[str]:
     """The columns, by their ids, that only one of two snapshots has masked, or another way.
 
-    Where the two share no history and one is behind a mask, that may be every column.
+    Where the two share no history, one is behind a mask, and nobody can tell which masks that are,
+    it may be every column.
     """
     fork = fork_of(graph, one, other)
-    if fork is None:
-        is_masked = is_behind_mask(graph, (one, other))
-        return frozenset(_column_ids(graph, other) if is_masked else ())
-    here, there = (masked_columns(graph, lifter, fork, row) for row in (one, other))
-    return frozenset(column for _, column in here ^ there)
+    if fork is not None:
+        here, there = (masked_columns(graph, lifter, fork, row) for row in (one, other))
+        return frozenset(column for _, column in here ^ there)
+    ours, theirs = (_masks_through_clones(graph, lifter, row) for row in (one, other))
+    if ours is not None and theirs is not None and ours.root == theirs.root:
+        return frozenset(column for _, column in ours.masks ^ theirs.masks)
+    is_masked = is_behind_mask(graph, (one, other))
+    return frozenset(_column_ids(graph, other) if is_masked else ())
+
+
+class _MaskedLine(NamedTuple):
+    """The masks on the way to a snapshot, and the number of the one that it begins with."""
+
+    masks: set[tuple[str, str]]
+    root: int
+
+
+def _masks_through_clones(graph: Graph, lifter: Lifter, row: SnapshotRow) -> _MaskedLine | None:
+    """The masks on the whole way to a snapshot, also before clones; None if that is not known."""
+    masks: set[tuple[str, str]] = set()
+    while True:
+        first = graph.snapshots.ancestor(row, 0)
+        masks |= masked_columns(graph, lifter, first, row)
+        edge = graph.record(first.address).edge
+        if not edge.sources:
+            return _MaskedLine(masks, first.sequence)
+        if len(edge.sources) != 1:
+            return None
+        (told,) = edge.sources.values()
+        source = graph.snapshots.find(Address(bytes.fromhex(told)))
+        if source is None:
+            return None
+        for made in _defined(graph, first, row):
+            found = _masks_of_definition(graph, made, source)
+            if found is None:
+                return None
+            masks |= found
+        row = source
+
+
+def _defined(graph: Graph, first: SnapshotRow, row: SnapshotRow) -> Iterator[SnapshotRow]:
+    """The snapshots of a derived object that say how it is made; it may have been defined anew."""
+    yield first
+    for made in graph.snapshots.of_kind("derive", first.sequence + 1, row.sequence):
+        if is_ancestor(graph.snapshots, made, row):
+            yield made
+
+
+def _masks_of_definition(
+    graph: Graph, made: SnapshotRow, source: SnapshotRow
+) -> set[tuple[str, str]] | None:
+    """The masks of a clone, by the definition that a snapshot has; None if it is no clone."""
+    details = graph.record(made.address).edge.details
+    told = details.get("definition", details)
+    if told.get("what", "clone") != "clone":
+        return None
+    changes = [SchemaChange.from_json(item) for item in told.get("changes", ())]
+    if not any(isinstance(change, MaskColumn) for change in changes):
+        return None if has_mask(details) else set()
+    try:
+        return {
+            (one.identity, one.before[one.change.table].schema.column(one.change.name).id)
+            for one in made_of(changes, visible_schemas(graph, source))
+            if isinstance(one.change, MaskColumn)
+        }
+    except LivingDBError:  # what it follows had another schema then
+        return None
 
 
 def _column_ids(graph: Graph, row: SnapshotRow) -> Iterator[str]:

@@ -7,7 +7,7 @@ from tests.unit.commit.masks.shop import NAME, names, rows
 
 import livingdb
 from livingdb.errors import NotFound, RuleViolation, Unsupported
-from livingdb.evolution import AddColumn, RenameColumn
+from livingdb.evolution import AddColumn, MaskColumn, RenameColumn
 
 RAW = {"raw 0", "raw 1", "raw 2"}
 HOW = pytest.mark.parametrize("how", ["immediate", "deferred", "once", "both", "evolve", "reverse"])
@@ -101,7 +101,7 @@ def test_no_rows_are_picked_from_the_other_side(
     known, raw, line = rows(mine), rows(aside), aside.log()
     for act in (
         lambda: mine.cherry_pick("aside"),
-        lambda: mine.cherry_pick(line[1]),
+        lambda: mine.cherry_pick(line[2]),
         lambda: mine.revert(line[0]),
         lambda: db.apply(db.diff("aside~1", "aside"), "mine"),
     ):
@@ -136,6 +136,48 @@ def test_no_rows_are_picked_past_a_mask_in_place(
     with pytest.raises(RuleViolation, match="'customers' is not put on a branch"):
         db.apply(db.diff("main~2", "main"), "dev")
     assert RAW.isdisjoint(names(dev))
+
+
+@HOW
+def test_rows_of_tables_without_masks_are_picked_from_the_other_side(
+    db: livingdb.Database, main: livingdb.Branch, how: str
+) -> None:
+    mine = masked(main, how).clone("mine")
+    aside = db.at("main").clone("aside")
+    aside.update("orders", [{"id": 3, "note": "three"}])
+    mine.cherry_pick("aside")
+    assert mine.table("orders").to_arrow() == aside.table("orders").to_arrow()
+    aside.update("orders", [{"id": 3, "note": "four"}])
+    db.apply(db.diff("aside~1", "aside"), "mine")
+    assert mine.table("orders").to_arrow() == aside.table("orders").to_arrow()
+
+
+def test_no_rows_are_picked_from_a_replica_past_a_mask_in_place(
+    db: livingdb.Database, main: livingdb.Branch
+) -> None:
+    replica = main.clone("replica", sync="forward", when="deferred")
+    db.sync("replica").detach()
+    main.evolve(NAME)
+    replica.insert("customers", [{"id": 70, "name": "raw 2", "city": "Oslo"}])
+    with pytest.raises(RuleViolation, match="'customers' is not put on a branch"):
+        main.cherry_pick("replica")
+    assert RAW.isdisjoint(names(main))
+
+
+def test_no_rows_are_picked_past_the_masks_of_a_later_definition(
+    db: livingdb.Database, main: livingdb.Branch
+) -> None:
+    other = MaskColumn("customers", "city", method="null")
+    first = main.clone("first", transform=other, sync="forward", when="deferred")
+    second = first.clone("second", transform=NAME, sync="forward", when="deferred")
+    mine = second.clone("mine")
+    aside = first.clone("aside")
+    aside.insert("customers", [{"id": 70, "name": "raw 2"}])
+    with pytest.raises(RuleViolation, match="'customers' is not put on a branch"):
+        mine.cherry_pick("aside")
+    aside.update("orders", [{"id": 3, "note": "three"}])
+    mine.cherry_pick("aside")
+    assert RAW.isdisjoint(names(mine))
 
 
 @pytest.mark.parametrize("when", ["immediate", "deferred"])
