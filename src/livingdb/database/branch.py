@@ -164,7 +164,7 @@ class Branch:
         """
         from livingdb.database.sql_scope import BranchScope
 
-        scope = BranchScope(self, message or text.strip()[:200], author)
+        scope = BranchScope(self, message or str(text).strip()[:200], author)
         return self.database._execute(scope, text, parameters, engine, most)
 
     def plan(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -125,10 +126,18 @@ def _section(title: str, items: Sequence[object]) -> str:
     return "\n".join([title, *lines[:_SHOWN], *more])
 
 
+def _is_time(seconds: object) -> bool:
+    """Whether something is seconds that a clock counts, or for ever."""
+    if not isinstance(seconds, (int, float)) or not seconds > 0:
+        return False
+    return isinstance(seconds, float) or seconds <= sys.float_info.max
+
+
 def check_limits(seconds: float, bytes_per_second: float | None) -> None:
     """`InvalidData` for limits of the runner that say nothing."""
-    if not isinstance(seconds, (int, float)) or not seconds > 0:
-        raise InvalidData(f"seconds={seconds!r}: the runner takes a time that is more than nothing")
+    if not _is_time(seconds):
+        told = repr(seconds)[:40]
+        raise InvalidData(f"seconds={told}: the runner takes a time that is more than nothing")
     if bytes_per_second is not None and not bytes_per_second > 0:
         raise InvalidData(f"bytes_per_second={bytes_per_second!r}: more than nothing, or None")
 

@@ -42,7 +42,11 @@ def _check_columns(columns: Sequence[str] | None, every: _Every) -> Sequence[str
         return every
     if isinstance(columns, str) or not isinstance(columns, Iterable):
         raise InvalidData(f"columns={columns!r}: a list of names, as [{str(columns)!r}]")
-    return columns
+    names = list(columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidData(f"columns={names!r}: {name!r} is no name of a column")
+    return names
 
 
 class TableReader:

@@ -20,6 +20,10 @@ CALLS: dict[str, tuple[Call, type[LivingDBError]]] = {
     "a table": (lambda db: db.branch("main").table(5), InvalidName),
     "a table to write": (lambda db: db.branch("main").insert(5, {"id": [2]}), InvalidName),
     "columns": (lambda db: db.branch("main").table("t").to_arrow(columns=5), InvalidData),
+    "a column": (lambda db: db.branch("main").table("t").to_arrow(columns=[[[]]]), InvalidData),
+    "a time of upkeep": (lambda db: db.upkeep(seconds=10**400), InvalidData),
+    "a time of tuning": (lambda db: db.tune(seconds=10**400), InvalidData),
+    "a statement": (lambda db: db.branch("main").sql(5), InvalidData),  # type: ignore[arg-type]
     "a folder": (lambda db: db.branch("main").export(5), InvalidData),
     "tables to export": (lambda db: db.branch("main").export("x", tables=5), InvalidData),
     "a backup": (lambda db: db.backup(5), InvalidName),
