@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from livingdb.errors import AlreadyExists, InvalidName
-from livingdb.tables.letter_case import are_alike
+from livingdb.tables.letter_case import are_alike, find_alike
 from livingdb.tables.visible_names import check_visible
 
 __all__ = ["check_branch", "check_free", "check_index", "check_table", "check_tag", "is_hidden"]
@@ -40,7 +40,7 @@ def check_table(name: object) -> str:
         raise InvalidName(f"table {text!r}: names that begin with '~' are those of hidden tables")
     if any(character in text for character in "`\"'\\/;"):
         raise InvalidName(f"table {text!r}: quotes, slashes and semicolons are not allowed")
-    if text.lower() in _RESERVED_TABLES:
+    if find_alike(text, _RESERVED_TABLES):
         raise InvalidName(f"table {text!r}: the name is reserved for a schema")
     if text != text.strip():
         raise InvalidName(f"table {text!r}: no blanks at either end")
@@ -81,7 +81,7 @@ def _check_ref(what: str, name: object) -> str:
         raise InvalidName(f"{what} {text!r}: no '-', '/' or '.' at its edges and no '//'")
     if ".." in text:
         raise InvalidName(f"{what} {text!r}: '..' is not allowed in it")
-    if text.lower() in _RESERVED:
+    if find_alike(text, _RESERVED):
         raise InvalidName(f"{what} {text!r}: the name is reserved")
     return text
 

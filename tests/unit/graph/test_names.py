@@ -48,6 +48,7 @@ BAD = [
     "ID",
     "livingdb",
     "LivingDB",
+    "liv\u0131ngdb",  # which Spark does not tell from it
     "a\x00b",
     "\ud800",
 ]
@@ -80,7 +81,22 @@ def test_good_names_of_tables(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", " a", "a ", "a`b", 'a"b', "it's", "a\\b", "a/b", "a;b", "a\nb", "a\x00", "x" * 201, "~a"],
+    [
+        "",
+        " a",
+        "a ",
+        "a`b",
+        'a"b',
+        "it's",
+        "a\\b",
+        "a/b",
+        "a;b",
+        "a\nb",
+        "a\x00",
+        "x" * 201,
+        "~a",
+        "livıngdb",
+    ],
 )
 def test_bad_names_of_tables(name: str) -> None:
     with pytest.raises(InvalidName):
