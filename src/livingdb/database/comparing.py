@@ -226,14 +226,22 @@ class Comparing(ABC):
 
         return merge_rule(cast("Database", self), branch)
 
-    def set_merge_rule(self, branch: object, approvals: int = 0, checks: Any = ()) -> None:
+    def set_merge_rule(
+        self,
+        branch: object,
+        approvals: int = 0,
+        checks: Any = (),
+        *,
+        merge_only: bool | None = None,
+    ) -> None:
         """Let a branch ask for so many approvals, of others than who asks, and for conditions.
 
-        A condition whose action is "warn" is told of and stops nothing.
+        A condition whose action is "warn" is told of and stops nothing.  `merge_only`: as `protect`
+        says, in the same transaction; None leaves that as it is.
         """
         from livingdb.database.merge_request import set_merge_rule
 
-        set_merge_rule(cast("Database", self), branch, approvals, checks)
+        set_merge_rule(cast("Database", self), branch, approvals, checks, merge_only)
 
 
 def _ref(given: object) -> str:

@@ -128,7 +128,9 @@ def merge_rule(database: Database, branch: object) -> MergeRule:
     return MergeRule.of(graph.catalog.merge_requests.rule(graph.branch(str(branch)).id))
 
 
-def set_merge_rule(database: Database, branch: object, approvals: int, checks: object) -> None:
+def set_merge_rule(
+    database: Database, branch: object, approvals: int, checks: object, merge_only: bool | None
+) -> None:
     """Let a branch ask for approvals and conditions; for nothing, if none are given."""
     from livingdb.guard.judge import guard_of
 
@@ -140,16 +142,25 @@ def set_merge_rule(database: Database, branch: object, approvals: int, checks: o
     for one in conditions:
         if one.get("action") == "quarantine":
             raise InvalidData(f"{one['text']}: a merge is taken as a whole, no rows are set aside")
-    _write_rule(
-        database, branch, lambda rule: replace(rule, approvals=approvals, checks=conditions)
-    )
+    if merge_only is not None:
+        _check_merge_only(merge_only)
+
+    def changed(rule: MergeRule) -> MergeRule:
+        only = rule.merge_only if merge_only is None else merge_only
+        return replace(rule, approvals=approvals, checks=conditions, merge_only=only)
+
+    _write_rule(database, branch, changed)
 
 
 def set_merge_only(database: Database, branch: object, merge_only: bool) -> None:
     """Let a branch take merges only, or not."""
-    if not isinstance(merge_only, bool):
-        raise InvalidData(f"merge_only={merge_only!r}: say True or False")
+    _check_merge_only(merge_only)
     _write_rule(database, branch, lambda rule: replace(rule, merge_only=merge_only))
+
+
+def _check_merge_only(given: object) -> None:
+    if not isinstance(given, bool):
+        raise InvalidData(f"merge_only={given!r}: say True or False")
 
 
 def _write_rule(

@@ -118,6 +118,19 @@ def test_conditions_are_checks(db):
         db.set_merge_rule("main", approvals=-1)
 
 
+def test_a_rule_is_set_as_a_whole_or_not_at_all(db):
+    db.set_merge_rule("main", 2, merge_only=True)
+    assert (db.merge_rule("main").approvals, db.merge_rule("main").merge_only) == (2, True)
+    with pytest.raises(livingdb.InvalidData, match="merge_only"):
+        db.set_merge_rule("main", 1, merge_only="yes")
+    db.set_merge_rule("main", 1)
+    assert (db.merge_rule("main").approvals, db.merge_rule("main").merge_only) == (1, True)
+    db.set_merge_rule("main", 1, merge_only=False)
+    assert not db.merge_rule("main").merge_only
+    rules = [one for one in db._graph.catalog.audit.newest(10) if one.action == "set rule"]
+    assert len(rules) == 3
+
+
 def test_conflicts_are_told_and_settled(db):
     db.branch("main").upsert("orders", {"id": [1], "city": ["Paris"]})
     request = db.request_merge("dev", into="main")

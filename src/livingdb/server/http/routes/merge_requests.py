@@ -262,7 +262,5 @@ def _rule_info(rule: MergeRule) -> RuleInfo:
 def set_merge_rule(body: NewRule, db: Db) -> RuleInfo:
     """Let a branch ask for approvals and conditions, and take nothing but merges."""
     checks = parse_conditions(body.checks)
-    db.set_merge_rule(body.branch, body.approvals, checks)  # says what is wrong, before all else
-    if body.merge_only is not None:
-        db.protect(body.branch, body.merge_only)
+    db.set_merge_rule(body.branch, body.approvals, checks, merge_only=body.merge_only)
     return _rule_info(db.merge_rule(body.branch))
