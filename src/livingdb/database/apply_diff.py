@@ -23,9 +23,9 @@ def apply_diffs(pipeline: Pipeline, tx: Transaction, parts: Mapping[str, Diff]) 
     """
     for name in _topological_order(parts):
         part = parts[name]
-        sides = ({} if side is None else {name: side} for side in (part.before, part.after))
         if part.end is not None:
-            check_masks(pipeline, tx.work.base, part.end, *sides)
+            old, new = ({} if side is None else {name: side} for side in (part.before, part.after))
+            check_masks(pipeline, tx.work.base, part.end, old, new)
         _apply(pipeline.graph, tx, name, part)
 
 

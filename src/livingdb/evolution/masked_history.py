@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from livingdb.errors import InvalidData, LivingDBError
 from livingdb.evolution.changes.mask_column import MaskColumn, MaskedKeysMeet
 from livingdb.evolution.lift import Lifter
 from livingdb.evolution.schema_change import SchemaChange
+from livingdb.evolution.schema_elements import MadeChange
 from livingdb.evolution.schema_history import fork_of, made_of, visible_schemas
 from livingdb.graph.ancestry import is_ancestor
 from livingdb.graph.graph import Graph
@@ -22,6 +23,7 @@ __all__ = [
     "has_mask",
     "is_behind_mask",
     "masked_columns",
+    "masks_made",
     "naming_no_values",
     "remasked_columns",
 ]
@@ -119,6 +121,15 @@ def _beginnings_told(graph: Graph, rows: Iterable[SnapshotRow]) -> set[int] | No
     return seen if is_masked else None
 
 
+def masks_made(changes: Iterable[MadeChange]) -> set[tuple[str, str]]:
+    """The masks among schema changes, and the columns that they are of: both by ids."""
+    return {
+        (one.identity, one.before[one.change.table].schema.column(one.change.name).id)
+        for one in changes
+        if isinstance(one.change, MaskColumn)
+    }
+
+
 def masked_columns(
     graph: Graph, lifter: Lifter, since: SnapshotRow, head: SnapshotRow
 ) -> set[tuple[str, str]]:
@@ -137,31 +148,31 @@ def masked_columns(
         assert step.first is not None
         before = visible_schemas(graph, graph.snapshots.at(step.first))
         try:
-            found |= {
-                (one.identity, one.before[one.change.table].schema.column(one.change.name).id)
-                for one in made_of(changes, before)
-                if isinstance(one.change, MaskColumn)
-            }
+            found |= masks_made(made_of(changes, before))
         except LivingDBError:  # they were made on what a merge had left of that
             found |= {(mask, column) for mask in masks for column in _column_ids(graph, step)}
     return found
 
 
 def remasked_columns(
-    graph: Graph, lifter: Lifter, one: SnapshotRow, other: SnapshotRow
+    graph: Graph,
+    lifter: Lifter,
+    one: SnapshotRow,
+    other: SnapshotRow,
+    brought: Collection[tuple[str, str]] = (),
 ) -> frozenset[str]:
     """The columns, by their ids, that only one of two snapshots has masked, or another way.
 
-    Where the two share no history, one is behind a mask, and nobody can tell which masks that are,
-    it may be every column.
+    `brought` are masks that the first one is to have, too.  Where the two share no history, one is
+    behind a mask, and nobody can tell which masks that are, it may be every column.
     """
     fork = fork_of(graph, one, other)
     if fork is not None:
         here, there = (masked_columns(graph, lifter, fork, row) for row in (one, other))
-        return frozenset(column for _, column in here ^ there)
+        return frozenset(column for _, column in here.union(brought) ^ there)
     ours, theirs = (_masks_through_clones(graph, lifter, row) for row in (one, other))
     if ours is not None and theirs is not None and ours.root == theirs.root:
-        return frozenset(column for _, column in ours.masks ^ theirs.masks)
+        return frozenset(column for _, column in ours.masks.union(brought) ^ theirs.masks)
     is_masked = is_behind_mask(graph, (one, other))
     return frozenset(_column_ids(graph, other) if is_masked else ())
 
@@ -216,11 +227,7 @@ def _masks_of_definition(
     if not any(isinstance(change, MaskColumn) for change in changes):
         return None if has_mask(details) else set()
     try:
-        return {
-            (one.identity, one.before[one.change.table].schema.column(one.change.name).id)
-            for one in made_of(changes, visible_schemas(graph, source))
-            if isinstance(one.change, MaskColumn)
-        }
+        return masks_made(made_of(changes, visible_schemas(graph, source)))
     except LivingDBError:  # what it follows had another schema then
         return None
 

@@ -12,6 +12,7 @@ from livingdb.commit.merging.merge import MergeOptions, merge_cleanly, schema_er
 from livingdb.commit.merging.replay import Kinship, check_masks, columns_known, in_schema_of
 from livingdb.commit.pipeline import Attempt, Pipeline
 from livingdb.commit.proposal import Proposal
+from livingdb.evolution.masked_history import masks_made
 from livingdb.evolution.merge_schemas import SchemaMerge, patch_schema, replay_changes
 from livingdb.evolution.plan import changed_tables
 from livingdb.evolution.schema_elements import MadeChange
@@ -64,7 +65,9 @@ def apply_difference(
         mine = tables_of(graph, ours)
         after, versions = pipeline.lifter.tables_after(mine, done.onto_ours, attempt.staging)
         sides = _sides(graph, difference, after, attempt.staging)
-        check_masks(pipeline, ours, difference.end, *sides)
+        new = {change.identity for change in done.onto_ours}
+        brought = masks_made(one for one in difference.made if one.identity in new)
+        check_masks(pipeline, ours, difference.end, *sides, brought)
         kin = Kinship(lambda: done.aliases, lambda: columns_known(pipeline, difference.end, ours))
         base, theirs = in_schema_of(graph, after, *sides, kin, attempt.staging)
         options = MergeOptions(on_conflict="theirs")

@@ -7,7 +7,7 @@ what was written since, and with what the change had hidden.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import dataclass
 from functools import cache
 
@@ -234,13 +234,18 @@ def _sets(schema: TableSchema, images: RowImages, column: Column) -> bool:
 
 
 def check_masks(
-    pipeline: Pipeline, ours: SnapshotRow, which: SnapshotRow, before: Tables, after: Tables
+    pipeline: Pipeline,
+    ours: SnapshotRow,
+    which: SnapshotRow,
+    before: Tables,
+    after: Tables,
+    brought: Collection[tuple[str, str]] = (),
 ) -> None:
     """`RuleViolation` where rows of a snapshot would come to a branch that has them masked, or
-    masked otherwise: rows are put there as they are.
+    masked otherwise: rows are put there as they are.  `brought` are masks that come with them.
     """
     graph = pipeline.graph
-    remasked = remasked_columns(graph, pipeline.lifter, ours, which)
+    remasked = remasked_columns(graph, pipeline.lifter, ours, which, brought)
     for name in sorted({*before, *after}) if remasked else ():
         old, new = before.get(name), after.get(name)
         if is_hidden(name) or (old is not None and new is not None and old.address == new.address):
