@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -139,12 +140,11 @@ def test_an_arrow_in_the_graph_leads_to_its_sync(visitor: Visitor) -> None:
         actions.w3c_actions.pointer_action.click()
         actions.perform()
         visitor.see("#panel", head)
-        told = visitor.run(
+        shown = (
             "return document.querySelector(`#panel [data-sync='${arguments[0]}']`)"
-            ".getBoundingClientRect().bottom <= innerHeight",
-            name,
+            "?.getBoundingClientRect().bottom <= innerHeight"
         )
-        assert told
+        visitor.until(partial(visitor.run, shown, name))
         visitor.run("snapshotGraph.select(null)")
         visitor.browser.settle()
     assert visitor.run("return snapshotGraph.selected === null")
