@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.page.conftest import Browser
@@ -161,28 +160,12 @@ def test_it_is_live(visitor: Visitor, db: livingdb.Database) -> None:
     visitor.see("table.rows", "Vardø")
 
 
-def wait_until_it_hears(visitor: Visitor, db: livingdb.Database, tags: str) -> None:
-    """A page begins to hear of changes a moment after it has come."""
-    named: list[str] = []
-
-    def is_heard() -> Any:
-        named.append(f"heard-{len(named)}")
-        db.tag(named[-1], "main")
-        return visitor.run(tags)
-
-    visitor.until(is_heard)
-    for name in named:
-        db.drop_tag(name)
-    visitor.until(lambda: visitor.run(tags) == [])
-
-
 def test_what_somebody_else_named_comes_and_goes(visitor: Visitor, db: livingdb.Database) -> None:
-    tags = "return window.snapshotGraph?.nodes.flatMap((node) => node.tags) ?? []"
-    wait_until_it_hears(visitor, db, tags)
     db.branch("main").clone("brief")
     visitor.choose("brief")
     lanes = "return snapshotGraph.lanes.filter((lane) => !lane.dropped).map((lane) => lane.name)"
-    visitor.until(lambda: "brief" in visitor.run(lanes))
+    assert "brief" in visitor.run(lanes)
+    tags = "return snapshotGraph.nodes.flatMap((node) => node.tags)"
     db.tag("noted", "brief")
     visitor.until(lambda: visitor.run(tags) == ["noted"])
     db.drop_tag("noted")

@@ -32,10 +32,13 @@ async function listenAgain(): Promise<void> {
   if (source) again = window.setTimeout(listen, AGAIN_MILLISECONDS);
 }
 
+/** Where the database was before the page asked for anything: what changed since is heard, too. */
+let began = "";
+
 /** Listen to the server until the page goes. */
 export function listen(): void {
   stopListening();
-  const stream = source = new EventSource("/v1/events");
+  const stream = source = new EventSource(`/v1/events?after=${encodeURIComponent(began)}`);
   stream.onopen = () => setLoss("");
   stream.onerror = () => {
     setLoss("lost");
@@ -46,6 +49,12 @@ export function listen(): void {
   // Branches that are gone are not named, and tags never are.
   stream.addEventListener("branches", () => tellChanged("branch"));
   stream.addEventListener("tags", () => tellChanged("tag"));
+}
+
+/** Listen from a position on. */
+export function listenFrom(position: string): void {
+  began = position;
+  listen();
 }
 
 /** What changed, by the server's word or, where it tells nobody, by this page's own. */

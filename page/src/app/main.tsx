@@ -4,7 +4,7 @@ import { render, type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { asFailure, Failure, get, logIn, logOut, resume } from "./api";
 import { useKeptFocus } from "./focus";
-import { listen, stopListening, useData, useLoss } from "./live";
+import { listen, listenFrom, stopListening, useData, useLoss } from "./live";
 import { Field, Problem } from "./parts";
 import { RefList } from "./refs";
 import { to, useRoute, type Route } from "./route";
@@ -47,7 +47,7 @@ function App({ about }: { about: About }): JSX.Element {
   const alerts = useData("open alerts", (signal) => get<{ alerts: AlertInfo[] }>("/v1/alerts", { state: "open", limit: 100 }, signal), ["alert"]);
   const open = alerts.data?.alerts.length ?? 0;
   useEffect(() => {
-    listen();
+    listenFrom(about.position);
     window.addEventListener("online", listen);
     return () => { window.removeEventListener("online", listen); stopListening(); };
   }, []);

@@ -1,7 +1,7 @@
 // What the server answers, as far as the page reads it.
 import { type Column, type Row } from "./api";
 
-export interface About { version: string; database: string; name: string; default_branch: string | null; read_only: string | null; user: string }
+export interface About { version: string; database: string; name: string; default_branch: string | null; read_only: string | null; user: string; position: string }
 export interface Me { name: string; grants: { role: string; branches: string }[] }
 export interface BranchInfo { name: string; head: string; time: string; author: string; message: string; tables: string[] }
 export interface Snapshot {

@@ -5,7 +5,7 @@ import { get } from "./api";
 import { useData } from "./live";
 import { type About, type Me } from "./types";
 
-export const Served = createContext<About>({ version: "", database: "", name: "", default_branch: null, read_only: null, user: "" });
+export const Served = createContext<About>({ version: "", database: "", name: "", default_branch: null, read_only: null, user: "", position: "" });
 
 export const useUser = (): string => useContext(Served).user;
 

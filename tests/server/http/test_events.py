@@ -63,6 +63,19 @@ def listening(client: httpx.Client, after: str | None = None) -> Iterator[Heard]
         yield Heard(answer)
 
 
+def test_nothing_is_missed_between_a_look_and_listening(served: Served) -> None:
+    olga, main = served.client("olga"), served.db.branch("main")
+    position = olga.get("/v1/about").json()["position"]
+    made = main.insert("orders", [{"id": 3000}])
+    main.clone("dev/between")
+    with olga.stream("GET", "/v1/events", params={"after": position}) as answer:
+        heard = Heard(answer)
+        assert heard.until("commit", "main")[-1][1]["snapshot"] == made.id
+        heard.until("branches")
+    refused = olga.get("/v1/events", params={"after": "nonsense"})
+    assert refused.status_code == 422, refused.text
+
+
 def test_changes_are_told_as_they_happen(served: Served) -> None:
     olga, db = served.client("olga"), served.db
     with listening(olga) as heard, livingdb.open(db.name, author="other") as elsewhere:

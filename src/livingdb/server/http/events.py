@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
-from livingdb.catalog.marks import Marks
+from livingdb.catalog.marks import Marks, read_marks
 from livingdb.database.changes import Change, ChangeFollower
 from livingdb.errors import LivingDBError
 from livingdb.server.logs import error_facts, tell
@@ -65,6 +65,7 @@ class Events:
 
     def __init__(self, db: Database):
         self._db = db
+        self._queries = db._graph.catalog.queries
         self._lock = Lock()
         self._listeners: set[Listener] = set()
         self._follower: ChangeFollower | None = None
@@ -74,6 +75,10 @@ class Events:
     def count(self) -> int:
         """How many listen."""
         return len(self._listeners)
+
+    def position(self) -> str:
+        """Where the database is now: who listens from there on misses nothing."""
+        return contextvars.Context().run(lambda: read_marks(self._queries).to_text())
 
     def listen(self, listener: Listener, after: str | None) -> Batch:
         """Let somebody hear what happens from now on; what they missed after a position.

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Annotated
 
 from anyio.to_thread import run_sync
-from fastapi import Header, Request
+from fastapi import Header, Query, Request
 from starlette.responses import StreamingResponse
 
 from livingdb.database.changes import Change
@@ -27,6 +27,10 @@ LastEventId = Annotated[
     str | None,
     Header(alias="Last-Event-ID", description="The id of the last event that was heard."),
 ]
+After = Annotated[
+    str | None,
+    Query(description="Where to begin without a last event: a `position`, or the id of an event."),
+]
 
 
 @router.get(
@@ -37,16 +41,20 @@ LastEventId = Annotated[
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def listen_to_events(
-    request: Request, server: Server, asking: Asking, last_event_id: LastEventId = None
+    request: Request,
+    server: Server,
+    asking: Asking,
+    last_event_id: LastEventId = None,
+    after: After = None,
 ) -> StreamingResponse:
     """Commits, branches that move, syncs, alerts, merge requests, and the jobs of who asks.
 
-    Only what who asks may read is told.  Who comes back with `Last-Event-ID` is told what it
-    missed, whichever process did it; some of it maybe twice.
+    Only what who asks may read is told.  Who comes back with `Last-Event-ID`, or begins `after` a
+    position, is told what it missed, whichever process did it; some of it maybe twice.
     """
     listener = Listener(asking.key, asyncio.get_running_loop())
     try:
-        missed = await run_sync(server.events.listen, listener, last_event_id)
+        missed = await run_sync(server.events.listen, listener, last_event_id or after)
     except BaseException:
         server.events.leave(listener)
         raise

@@ -34,6 +34,9 @@ class About(Answer):
     default_branch: str | None
     read_only: str | None = Field(description="Why nothing can be written; null if it can.")
     user: str
+    position: str = Field(
+        description="Where `GET /v1/events` begins with `after`, to miss nothing."
+    )
 
 
 class Login(Asked):
@@ -86,8 +89,9 @@ def metrics(server: Server, request: Request) -> Response:
 
 
 @router.get("/v1/about", operation_id="about", summary="The database, and who asks")
-def about(db: Db, asking: Asking) -> About:
+def about(db: Db, asking: Asking, server: Server) -> About:
     """What is served here, and to whom."""
+    position = server.events.position()
     try:
         default = db.default_branch.name
     except LivingDBError:
@@ -99,6 +103,7 @@ def about(db: Db, asking: Asking) -> About:
         default_branch=default,
         read_only=db.read_only,
         user=asking.name,
+        position=position,
     )
 
 
