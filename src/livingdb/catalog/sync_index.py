@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from livingdb.catalog.ids import BranchId, SyncId
 
@@ -57,8 +57,8 @@ class SyncIndex:
         for one, mark, row in rows:
             self._remove(one)
             self._rows[one] = mark, row
-            for found in self._lists(row):
-                insort(found, row, key=_number)
+            for lists, key in self._places(row):
+                insort(lists.setdefault(key, []), row, key=_number)
 
     def of_branches(self, branches: Iterable[BranchId]) -> list[SyncRow]:
         """Those that lead from or to some branches."""
@@ -75,12 +75,15 @@ class SyncIndex:
         if known is None:
             return
         row = known[1]
-        for found in self._lists(row):
+        for lists, key in self._places(row):
+            found = lists[key]
             del found[bisect_left(found, row.number, key=_number)]
+            if not found:
+                del lists[key]
 
-    def _lists(self, row: SyncRow) -> list[list[SyncRow]]:
-        """Where a sync is found."""
-        ends = {*row.sources, row.target}
-        lists = [self._by_branch.setdefault(end, []) for end in ends]
+    def _places(self, row: SyncRow) -> list[tuple[dict[Any, list[SyncRow]], object]]:
+        """Where a sync is found: in which lists, and by what."""
+        places: list[tuple[dict[Any, list[SyncRow]], object]]
+        places = [(self._by_branch, end) for end in {*row.sources, row.target}]
         query = row.spec.get(_QUERY)
-        return [*lists, self._by_query.setdefault(query, [])] if query else lists
+        return [*places, (self._by_query, query)] if query else places

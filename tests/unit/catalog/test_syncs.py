@@ -8,6 +8,7 @@ import pytest
 
 from livingdb.catalog.catalog import Catalog
 from livingdb.catalog.ids import new_id
+from livingdb.catalog.sync_index import SyncIndex
 from livingdb.catalog.syncs import (
     ACTIVE,
     DETACHED,
@@ -306,3 +307,20 @@ def test_what_others_changed_between_is_not_overlooked(catalog: Catalog) -> None
         catalog.syncs.drop(connection, theirs.id)
         catalog.raise_epoch(connection)
     assert [one.state for one in catalog.syncs.of_branches(["1"])] == [ACTIVE]
+
+
+def test_an_index_holds_nothing_of_syncs_that_are_gone() -> None:
+    index, empty = SyncIndex(), vars(SyncIndex())
+    spec = {"query": "SELECT 1"}
+    rows = [
+        SyncRow(f"s{n}", f"s{n}", "derive", ("a", "b"), f"t{n}", "forward", "immediate", ACTIVE,
+                "", 0, spec, number=n)
+        for n in range(3)
+    ]  # fmt: skip
+    index.replace((), [(row.id, b"", row) for row in rows])
+    index.replace([rows[0].id], [(rows[1].id, b"2", replace(rows[1], target="t9"))])
+    assert index.of_branches(["t1"]) == []
+    assert [row.id for row in index.of_branches(["a", "t9"])] == ["s1", "s2"]
+    assert [row.id for row in index.with_query("SELECT 1", 5)] == ["s1", "s2"]
+    index.keep(())
+    assert vars(index) == empty
