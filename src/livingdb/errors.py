@@ -203,9 +203,16 @@ class MergeConflict(Conflict):
 
 
 class TransactionConflict(Conflict):
-    """Another writer changed the same rows first."""
+    """Another writer changed the same rows first.
+
+    `of_rows`: nothing else is in the way, so that who read nothing before can just write again.
+    """
 
     code = "transaction_conflict"
+
+    def __init__(self, message: str = "", *, of_rows: bool = False):
+        super().__init__(message)
+        self.of_rows = of_rows
 
 
 class Corruption(LivingDBError):

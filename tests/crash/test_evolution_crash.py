@@ -426,13 +426,14 @@ def check_writes(db: Database) -> None:
                 ] == []
 
 
-def sample(moments: Sequence[str]) -> list[int]:
-    """In the middle of the first commit and of the last, and the last moment of all.
+def sample(moments: Sequence[str], every_commit: bool = False) -> list[int]:
+    """In the middle of the first commit and of the last, or of all, and the last moment of all.
 
     What commits nothing is killed at its first moment instead.
     """
     commits = [n for n, name in enumerate(moments, 1) if name == "before commit"]
-    within = {n + 4 for n in (*commits[:1], *commits[-1:])} or {1}
+    chosen = commits if every_commit else [*commits[:1], *commits[-1:]]
+    within = {min(n + 4, len(moments)) for n in chosen} or {1}
     return sorted({*within, len(moments)})
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -339,13 +340,16 @@ class Writer:
 def test_writers_that_are_killed(db: Database, rounds: int, is_in_step: bool) -> None:
     """What was acknowledged is there once, what was not once at most, and all goes on."""
     chosen, acknowledged = random.Random(f"{SEED} handed"), list[str]()
-    with db:
+    with db, ExitStack() as ended:
         names = [branch.name for branch in in_step(db)] if is_in_step else ["main"]
         writers = [Writer(db, f"w{at}", 0, names[at % len(names)]) for at in range(5)]
+        ended.callback(lambda: [one.process.kill() for one in writers])
         for number in range(rounds):
             wanted = [len(one.said) + 5 for one in writers]
             deadline = time.monotonic() + 120
             while any(len(one.said) < least for one, least in zip(writers, wanted, strict=True)):
+                gone = [one.name for one in writers if one.process.poll() is not None]
+                assert gone == [], "a writer ended by itself"
                 assert time.monotonic() < deadline, "nobody goes on"
                 time.sleep(0.002)
             at = chosen.randrange(len(writers))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -176,6 +176,82 @@ def test_who_loses_a_race_is_made_again(db: Database, monkeypatch: pytest.Monkey
         ]
         found = db.branch("main").table("t").to_arrow()["id"].to_pylist()
         assert found == [*range(10), 30, 31, 32, 100]
+
+
+@pytest.fixture
+def rivals(db: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Write]]:
+    """What somebody else does, one after the other, each just before a transaction is stored."""
+    waiting: list[Write] = []
+    with db, livingdb.open(db.name, author="bo") as other:
+        monkeypatch.setattr(other._graph.place.turns, "_path", Path("/nowhere/turns"))
+        store = db._pipeline.commit_point.store
+
+        def raced(*given: Any) -> Any:
+            if waiting:
+                waiting.pop(0)(other.branch("main"))
+            return store(*given)
+
+        monkeypatch.setattr(db._pipeline.commit_point, "store", raced)
+        yield waiting
+
+
+@pytest.mark.parametrize("operation", ["upsert", "update"])
+def test_who_lost_a_race_for_the_same_rows_comes_after_it(
+    db: Database, rivals: list[Write], operation: str
+) -> None:
+    """One call has read nothing before: it is as if it had been made later."""
+    main = db.branch("main")
+    rivals += [lambda b, n=n: b.upsert("t", {"id": [1, 2], "v": [n, n]}) for n in (100, 200)]
+    made = getattr(main, operation)("t", {"id": [1], "v": [7]}, message="mine")
+    assert rivals == []
+    assert [one.author for one in main.log(3)] == ["ann", "bo", "bo"]
+    assert made == main.head
+    assert [main.table("t").get(key)["v"] for key in (1, 2)] == [7, 200]
+    assert db.check(deep=True).problems == []
+
+
+def test_an_insert_that_lost_a_race_finds_the_row(db: Database, rivals: list[Write]) -> None:
+    main = db.branch("main")
+    rivals.append(lambda b: b.insert("t", {"id": [50], "v": [1]}))
+    with pytest.raises(livingdb.DuplicateKey, match="50"):
+        main.insert("t", {"id": [50], "v": [2]})
+    assert main.table("t").get(50)["v"] == 1
+
+
+def test_rows_that_were_erased_meanwhile_are_not_brought_back(
+    db: Database, rivals: list[Write]
+) -> None:
+    main = db.branch("main")
+
+    def erase(theirs: Branch) -> Snapshot:
+        theirs.upsert("t", {"id": [1], "v": [100]})
+        theirs.database.erase("t", keys=[1], reason="asked for")
+        return theirs.head
+
+    rivals.append(erase)
+    with pytest.raises(livingdb.TransactionConflict, match="erased meanwhile"):
+        main.upsert("t", {"id": [1], "v": [7]})
+    assert main.table("t").get(1) is None
+
+
+def test_a_transaction_that_lost_a_race_is_refused(db: Database, rivals: list[Write]) -> None:
+    """Its program may have read what somebody else changed."""
+    main = db.branch("main")
+    rivals.append(lambda b: b.upsert("t", {"id": [1], "v": [100]}))
+    with pytest.raises(livingdb.TransactionConflict, match="key 1"), main.transaction() as tx:
+        tx.upsert("t", {"id": [1], "v": [7]})
+    assert main.table("t").get(1)["v"] == 100
+
+
+def test_who_loses_every_race_is_told(
+    db: Database, rivals: list[Write], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commit, "_MOST_LOST_RACES", 2)
+    main = db.branch("main")
+    rivals += [lambda b, n=n: b.upsert("t", {"id": [1], "v": [n]}) for n in range(3)]
+    with pytest.raises(livingdb.TransactionConflict, match="key 1"):
+        main.upsert("t", {"id": [1], "v": [7]})
+    assert main.table("t").get(1)["v"] == 2
 
 
 def test_if_the_catalog_fails_so_do_all(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:

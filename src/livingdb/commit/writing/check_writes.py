@@ -93,7 +93,8 @@ def _check_overlap(graph: Graph, table: TableWrites, now: Version | None) -> Non
     if both.any():
         raise TransactionConflict(
             f"table {table.name!r}: somebody else changed the row with the key "
-            f"{render_key(table, table.delta, int(both.argmax()))} meanwhile; try again"
+            f"{render_key(table, table.delta, int(both.argmax()))} meanwhile; try again",
+            of_rows=True,
         )
     _check_patched(graph, table, table.delta, now)
 

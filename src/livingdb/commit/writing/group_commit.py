@@ -38,7 +38,7 @@ from livingdb.commit.writing.transaction import BranchTransaction
 from livingdb.commit.writing.writer_turns import LARGEST_TURN_ROWS
 from livingdb.commit.writing.writes_in_step import WritesInStep
 from livingdb.commit.writing.writes_to_branch import WritesToBranch
-from livingdb.errors import LivingDBError
+from livingdb.errors import LivingDBError, TransactionConflict
 from livingdb.files.offers import Outcome, TakenOffer
 from livingdb.files.turns import Turn
 from livingdb.graph.commit_point import HeadMoved
@@ -51,6 +51,8 @@ __all__ = ["GroupCommits"]
 _log = logging.getLogger("livingdb")
 _MOST_MEMBERS = 64
 _LONGEST_GATHERING_SECONDS = 0.01
+_MOST_LOST_RACES = 20
+"""So often a write comes after others with the same rows before it is said that it is in vain."""
 _KEPT_TO_ITSELF = 100
 """So many writes are not offered to other processes after one that was in vain."""
 
@@ -300,10 +302,23 @@ class GroupCommits:
                 member.error = error
 
     def _commit_alone(self, write: SmallWrite) -> SnapshotRow:
+        """Store a write by itself; if somebody else is faster with the same rows, then after them.
+
+        It has read nothing, so that it is as if it came later.  Of rows that were erased nobody
+        knows which they were: then it is not for us to say that it came after that.
+        """
         pipeline = self._pipeline.for_who_acts()
-        work = BranchTransaction(pipeline, pipeline.graph.branch(write.branch))
-        write.fill(work)
-        return work.commit(write.operation, write.author, write.message)
+        erasure, lost_races = pipeline.graph.store.newest_erasure, 0
+        while True:
+            work = BranchTransaction(pipeline, pipeline.graph.branch(write.branch))
+            write.fill(work)
+            try:
+                return work.commit(write.operation, write.author, write.message)
+            except TransactionConflict as error:
+                lost_races += 1
+                is_other = not error.of_rows or pipeline.graph.store.newest_erasure != erasure
+                if is_other or lost_races > _MOST_LOST_RACES:
+                    raise
 
     # --- together ----------------------------------------------------------------------------
 
