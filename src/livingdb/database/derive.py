@@ -86,8 +86,7 @@ def derive(branch: Branch, request: DeriveRequest) -> None:
     usual = "immediate" if request.sync == "both" else "deferred"
     when = parse_schedule(usual if request.when is None else request.when)
     guard = guard_of(request.conditions, request.alerts)
-    if guard and request.sync == "none":
-        raise InvalidData("conditions= and alerts= are those of a sync, and sync='none' has none")
+    _check_made_once(request, guard)
     what = "model" if request.model is not None else "view"
     if request.sync == "both" and when.kind != "immediate":
         raise IllegalSync(
@@ -152,6 +151,19 @@ def _check_choices(request: DeriveRequest) -> None:
     _check_choice("on_break", request.on_break, ON_BREAK)
     if request.on_break == "move" and request.sync != "forward":
         raise InvalidData("on_break='move' is for views that follow: sync='forward'")
+
+
+def _check_made_once(request: DeriveRequest, guard: Mapping[str, Any]) -> None:
+    """`InvalidData` for what is that of a sync, where there will be none."""
+    if request.sync != "none":
+        return
+    if guard:
+        raise InvalidData("conditions= and alerts= are those of a sync, and sync='none' has none")
+    if request.when is not None and parse_schedule(request.when).kind != "immediate":
+        raise InvalidData(
+            f"when={request.when!r} is that of a sync, and sync='none' has none: what is made once "
+            "is made now"
+        )
 
 
 def _view_of(branch: Branch, request: DeriveRequest, home: BranchRow | None) -> View:
@@ -287,8 +299,7 @@ def derive_clone(
     graph = pipeline.graph
     when = parse_schedule(request.when or "immediate")
     guard = guard_of(request.conditions, request.alerts)
-    if guard and request.sync == "none":
-        raise InvalidData("conditions= and alerts= are those of a sync: say which, with sync=")
+    _check_made_once(request, guard)
     check_guard(guard, request.sync, when.text, "clone")
     _check_choice("materialize", request.materialize, ("full", "lazy"))
     row = graph.branch(branch)

@@ -15,6 +15,7 @@ from livingdb.errors import (
     RuleViolation,
     Unsupported,
 )
+from livingdb.evolution import MaskColumn
 
 TOTALS = "SELECT city, sum(amount) AS total, count(*) AS n FROM orders GROUP BY city"
 
@@ -196,6 +197,20 @@ def test_made_once(db: livingdb.Database, main: livingdb.Branch) -> None:
     assert len(made.table("then")) == 3
     made.delete("then", ["Oslo"])
     assert len(made.table("then")) == 2
+
+
+@pytest.mark.parametrize("when", ["deferred", "on demand", "every 10 minutes", "lag 5 minutes"])
+def test_what_is_made_once_has_no_time_to_be_made_again(
+    db: livingdb.Database, main: livingdb.Branch, when: str
+) -> None:
+    with pytest.raises(livingdb.InvalidData, match="is that of a sync"):
+        main.derive("then", TOTALS, sync="none", when=when)
+    with pytest.raises(livingdb.InvalidData, match="is that of a sync"):
+        change = MaskColumn("orders", "city", "null")
+        main.clone("masked", transform=[change], sync="none", when=when)
+    assert db.branches() == [main]
+    main.derive("then", TOTALS, sync="none", when="immediate")
+    assert db.syncs() == []
 
 
 # --- keys ------------------------------------------------------------------------------------
