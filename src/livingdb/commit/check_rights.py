@@ -66,8 +66,21 @@ class Rights:
 
     def check_rows(self, who: Acting, branch: BranchRow, author: str) -> Action:
         """Whether somebody may write rows to a branch that is in no sync; what is noted of it."""
+        return self._check_of_rows(who, branch, author).check()
+
+    def check_statement(self, branch: BranchRow, author: str, role: Role) -> None:
+        """`Forbidden` unless who acts here may write to a branch, as it is now, what takes a role.
+
+        A commit looks once more.  One that was dropped has the rights that it had.
+        """
+        who = acting(self._graph)
+        if who is not None:
+            now = self._graph.branches.by_id(branch.id) or branch
+            self._check_of_rows(who, now, author).check_statement(role)
+
+    def _check_of_rows(self, who: Acting, branch: BranchRow, author: str) -> _Check:
         intent = Intent((), (branch,), "transaction", "", author, "", {})
-        return _Check(self._graph, who, self._at(branch.epoch), Proposal([intent])).check()
+        return _Check(self._graph, who, self._at(branch.epoch), Proposal([intent]))
 
     def _at(self, epoch: str) -> _Known:
         """Rules and users as of an epoch."""
@@ -143,6 +156,12 @@ class _Check:
             if isinstance(change, NewBranch):
                 done.append(("make branch", change.name))
         return note_action(self._graph, self._user, done)
+
+    def check_statement(self, role: Role) -> None:
+        """`Forbidden` if the user may not make it, were it of what takes that role."""
+        self._check_author()
+        for write in self._writes():
+            self._check_write(replace(write, role=max(write.role, role)))
 
     def _check_author(self) -> None:
         """Who acts is the author of the last snapshot, which is what is asked for."""

@@ -140,6 +140,7 @@ class Comparing(ABC):
         parts = {diff.table: diff} if isinstance(diff, Diff) else dict(diff)
         target = self.branch(str(branch))
         with target.transaction(message or "apply a diff", author) as tx:
+            tx._check_rights()
             apply_diffs(self._pipeline, tx, parts)
         assert tx.snapshot is not None
         return tx.snapshot
