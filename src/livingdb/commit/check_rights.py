@@ -229,8 +229,8 @@ class _Check:
             if rule.get(MERGE_ONLY):
                 if not write.is_merge:
                     raise Forbidden(
-                        f"{self._user.name} may not {write.what}: {branch.name!r} takes merges "
-                        "only; write to a branch of your own, and db.request_merge(…)"
+                        f"{self._user.name} may not {write.what}: {self._shown(branch)} takes "
+                        "merges only; write to a branch of your own, and db.request_merge(…)"
                     )
                 role = max(role, Role.MAINTAINER)
             if (
@@ -239,10 +239,14 @@ class _Check:
                 and (rule.get("approvals") or rule.get("checks"))
             ):
                 raise Forbidden(
-                    f"{self._user.name} may not {write.what}: merges into {branch.name!r} are "
-                    "asked for first: db.request_merge(…)"
+                    f"{self._user.name} may not {write.what}: merges into {self._shown(branch)} "
+                    "are asked for first: db.request_merge(…)"
                 )
             self._who.check_role(self._user, role, branch, write.what)
+
+    def _shown(self, branch: BranchRow) -> str:
+        """A branch by its name, if the user sees it."""
+        return repr(branch.name) if self._who.sight.sees(branch) else "what is in step with it"
 
     # --- branches and syncs ------------------------------------------------------------------
 

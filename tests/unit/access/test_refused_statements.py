@@ -123,6 +123,24 @@ def test_what_is_in_step_counts_too(db: livingdb.Database) -> None:
                 write(tx)
 
 
+def test_what_is_in_step_and_not_seen_is_not_named(db: livingdb.Database) -> None:
+    db.people.add("eve", role="maintainer", branches="dev/*")
+    pair = db.branch("dev/a").clone("dev/pair")
+    pair.evolve(AddColumn("users", "extra", "int"), to="secret", sync="both")
+    for is_guarded in (False, True):
+        db.protect("secret", merge_only=is_guarded)
+        with db.acting_as("eve"), db.branch("dev/pair").transaction() as tx:
+            for write in WRITES.values():
+                with pytest.raises(Forbidden, match="in step with it") as told:
+                    write(tx)
+                assert "secret" not in str(told.value)
+    db.set_merge_rule("secret", approvals=1, merge_only=False)
+    db.branch("dev/pair").clone("dev/ahead").insert("users", [ROW])
+    with db.acting_as("eve"), pytest.raises(Forbidden, match="in step with it") as told:
+        db.merge("dev/ahead", into="dev/pair", fast_forward=False)
+    assert "secret" not in str(told.value)
+
+
 def test_a_right_that_another_process_withdraws(db: livingdb.Database) -> None:
     with livingdb.open(db.name) as other, db.acting_as("ann"):
         tx = db.branch("dev/a").transaction()
