@@ -71,7 +71,7 @@ def test_who_is_not_known_or_may_not(place, tokens):
         many = "INSERT INTO orders (id) VALUES (?)", [(7,), (8,)]
         for write in (
             lambda: connection.execute("DELETE FROM orders"),
-            lambda: connection.executemany(*many),
+            lambda: connection.cursor().executemany(*many),
         ):
             with pytest.raises(dbapi.OperationalError, match="rita may not write") as caught:
                 write()
