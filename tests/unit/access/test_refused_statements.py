@@ -141,8 +141,10 @@ def test_what_is_in_step_and_not_seen_is_not_named(db: livingdb.Database) -> Non
     assert "secret" not in str(told.value)
 
 
-def test_a_right_that_another_process_withdraws(db: livingdb.Database) -> None:
-    with livingdb.open(db.name) as other, db.acting_as("ann"):
+def test_a_right_that_another_process_withdraws(
+    db: livingdb.Database, open_again: Callable[[livingdb.Database], livingdb.Database]
+) -> None:
+    with open_again(db) as other, db.acting_as("ann"):
         tx = db.branch("dev/a").transaction()
         tx.sql("INSERT INTO users VALUES (2, 'Bob')")
         other.people.withdraw("ann", "writer", "dev/*")
@@ -161,9 +163,11 @@ def test_a_right_that_another_process_withdraws(db: livingdb.Database) -> None:
     assert len(db.branch("dev/a").table("users")) == 1
 
 
-def test_a_branch_that_is_renamed_or_dropped_meanwhile(db: livingdb.Database) -> None:
+def test_a_branch_that_is_renamed_or_dropped_meanwhile(
+    db: livingdb.Database, open_again: Callable[[livingdb.Database], livingdb.Database]
+) -> None:
     db.branch("dev/a").clone("dev/b")
-    with livingdb.open(db.name) as other, db.acting_as("ann"):
+    with open_again(db) as other, db.acting_as("ann"):
         moved, gone = (db.branch(name).transaction() for name in ("dev/a", "dev/b"))
         other.rename_branch("dev/a", "kept")
         other.drop_branch("dev/b")
