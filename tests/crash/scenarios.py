@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import livingdb
 from livingdb import Database, Layout
 from livingdb.evolution import AddColumn
 from livingdb.graph.storage.drain_journal import drain_journal
+from livingdb.maintenance.layouts import lay_out_due
 from livingdb.maintenance.tuning.actions.make_index import MakeIndex
 from livingdb.maintenance.tuning.actions.relayout import Relayout
 from livingdb.maintenance.tuning.advisors.candidate import Candidate
@@ -135,6 +137,62 @@ def check_trail(db: Database) -> None:
         assert len(ann.objects) == trail.count("grant object") - trail.count("withdraw object")
         assert len(tokens) == trail.count("issue token")
         assert sum(not token.is_valid for token in tokens) == trail.count("revoke token")
+
+
+def cared_for(path: Path) -> None:
+    """Trees to be laid out anew, and who may do so; who may write files, too."""
+    packed(path)
+    with livingdb.open(path) as db:
+        db.people.add("mia", role="maintainer")
+        db.people.add("olga", role="owner")
+
+
+def care(db: Database) -> None:
+    """What a user does that moves no branch."""
+    main = db.branch("main")
+    with db.acting_as("mia"):
+        main.relayout("orders", Layout(target_rows=16))
+        main.migrate()
+        main.create_index("orders", ["city"])
+        db.budget(bytes=1 << 40)
+
+
+def check_care(db: Database) -> None:
+    """What was done of it is in the audit, and nothing else is."""
+    table = db.branch("main").table("orders")
+    is_laid_out = table.layout.target_rows == 16
+    done = {
+        "lay out": is_laid_out,
+        "migrate": is_laid_out and not lay_out_due(db._graph),
+        "make index": bool(table.indexes()),
+        "set budget": db.budget().bytes is not None,
+    }
+    told = db.people.audit().to_pylist()
+    noted = [row["action"] for row in reversed(told) if row["person"] == "mia"]
+    assert noted == [action for action, is_done in done.items() if is_done]
+
+
+def exported(path: Path) -> Path:
+    """Where files of a database are written to."""
+    return path.with_name(f"{path.name} exported")
+
+
+def export(path: Path, done: Done) -> None:
+    with livingdb.open(path) as db, db.acting_as("olga"):
+        db.branch("main").export(exported(path))
+        done()
+
+
+def check_export(db: Database) -> None:
+    """No file is there without the audit saying that somebody began to write it."""
+    folder = exported(Path(db.name))
+    files = {file.name for file in folder.iterdir()} if folder.exists() else set()
+    told = db.people.audit().to_pylist()
+    noted = [row["outcome"] for row in reversed(told) if row["person"] == "olga"]
+    assert noted in ([], ["begun"], ["begun", "done"])
+    assert noted or not files
+    assert "done" not in noted or "tables.json" in files
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def act(db: Database) -> None:
@@ -358,5 +416,7 @@ SCENARIOS = {
     "undo tuning": Scenario(
         applied_index, opened(lambda db: db.advice(1).undo()), changes_rows=False
     ),
+    "care": Scenario(cared_for, opened(care), changes_rows=False, check=check_care),
+    "export": Scenario(cared_for, export, changes_rows=False, check=check_export),
     "create": Scenario(lambda path: None, create),
 }

@@ -13,9 +13,11 @@ from livingdb.graph.graph import Graph, now
 if TYPE_CHECKING:
     from livingdb.graph.draft import Action
 
-__all__ = ["DONE", "REFUSED", "entry", "note_action"]
+__all__ = ["BEGUN", "DONE", "FAILED", "REFUSED", "entry", "note_action"]
 
 DONE, REFUSED = "done", "refused"
+BEGUN, FAILED = "begun", "failed"
+"""How what no transaction does is noted before it begins, and when it ended by an error."""
 
 
 def entry(

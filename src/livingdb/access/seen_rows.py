@@ -47,6 +47,9 @@ __all__ = [
     "SeenWatches",
 ]
 
+_PART = 256
+"""So many are looked at in one go where those that are not seen are left out."""
+
 
 class SeenBranches(Branches):
     """Branches that are seen, of those that there are."""
@@ -323,8 +326,19 @@ class SeenMergeRequests(MergeRequests):
         row = self._every.find(number, connection)
         return next(iter(self._seen([] if row is None else [row])), None)
 
-    def all(self, state: str | None = None) -> list[MergeRequestRow]:
-        return self._seen(self._every.all(state))
+    def all(
+        self, state: str | None = None, limit: int | None = None, before: int | None = None
+    ) -> list[MergeRequestRow]:
+        if limit is None:
+            return self._seen(self._every.all(state, None, before))
+        found: list[MergeRequestRow] = []
+        while len(found) < limit:
+            rows = self._every.all(state, _PART, before)
+            found += self._seen(rows)
+            if len(rows) < _PART:
+                break
+            before = rows[-1].number
+        return found[:limit]
 
     def _seen(self, rows: list[MergeRequestRow]) -> list[MergeRequestRow]:
         ends = {end for row in rows for end in (row.source, row.target)}

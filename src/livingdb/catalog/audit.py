@@ -35,7 +35,11 @@ _AFTER = (
 
 
 class AuditRow(NamedTuple):
-    """What somebody did: `outcome` is "done" or "refused"; `person` is their name then."""
+    """What somebody did: `person` is their name then.
+
+    `outcome` is "done" or "refused"; of what no transaction does "begun", and then "done" or
+    "failed".
+    """
 
     number: int
     time: int

@@ -83,11 +83,15 @@ class MergeRequests:
         row = connection.execute(_requests.every.where(_request.c.number == number)).first()
         return None if row is None else _request_row(_requests.read(row))
 
-    def all(self, state: str | None = None) -> list[MergeRequestRow]:
-        """Requests, newest first: all, or those in a state."""
-        statement = _requests.every.order_by(_request.c.number.desc())
+    def all(
+        self, state: str | None = None, limit: int | None = None, before: int | None = None
+    ) -> list[MergeRequestRow]:
+        """Requests, newest first: all, or those in a state; those before one, by its number."""
+        statement = _requests.every.order_by(_request.c.number.desc()).limit(limit)
         if state is not None:
             statement = statement.where(_request.c.state == state)
+        if before is not None:
+            statement = statement.where(_request.c.number < before)
         return [_request_row(row) for row in _requests.read_all(self._queries.all(statement))]
 
     def set_state(

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from livingdb.catalog.audit import AuditTrail, Place
 from livingdb.catalog.sql.read_queries import Queries
 
-__all__ = ["PendingNote", "note_under_way", "pending_note"]
+__all__ = ["PendingNote", "keep_note", "note_under_way", "pending_note"]
 
 
 class PendingNote:
@@ -58,3 +58,10 @@ def note_under_way(queries: Queries) -> PendingNote | None:
     """What is under way here in a catalog; None if nothing is."""
     note = _current.get()
     return note if note is not None and note.queries is queries else None
+
+
+def keep_note(queries: Queries, connection: Connection) -> None:
+    """Write what is under way in a catalog, if anything is, in a transaction that does it."""
+    note = note_under_way(queries)
+    if note is not None:
+        note.write(connection)

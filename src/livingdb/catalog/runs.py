@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from livingdb.catalog import schema
 from livingdb.catalog.ids import SyncId
-from livingdb.catalog.pending_note import note_under_way
+from livingdb.catalog.pending_note import keep_note
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.sql.read_queries import Queries
 
@@ -122,9 +122,7 @@ class Trail:
         details: Mapping[str, Any],
     ) -> None:
         """One step more; nothing if the sync was dropped meanwhile."""
-        note = note_under_way(self._queries)
-        if note is not None:
-            note.write(connection)
+        keep_note(self._queries, connection)
         values = {
             "time": time,
             "state": state,

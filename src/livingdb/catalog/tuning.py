@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, or_, select
 
 from livingdb.catalog import schema
+from livingdb.catalog.pending_note import keep_note
 from livingdb.catalog.sealed_rows import SealedRows
 from livingdb.catalog.sql.read_queries import Queries
 
@@ -41,7 +42,10 @@ class TuningRow:
 
 
 class TuningRows:
-    """Reads and writes them.  What writes takes the connection of a transaction."""
+    """Reads and writes them.  What writes takes the connection of a transaction.
+
+    What is written down as advised, applied or undone takes a note of who did it with it.
+    """
 
     def __init__(self, queries: Queries):
         self._queries = queries
@@ -67,6 +71,7 @@ class TuningRows:
 
     def add(self, connection: Connection, rows: Sequence[TuningRow]) -> list[int]:
         """Write some down; their numbers.  Of those that set nothing any longer the oldest go."""
+        keep_note(self._queries, connection)
         numbers = _rows.insert_numbered(connection, [_values(row) for row in rows])
         is_history = or_(_tuning.c.state != APPLIED, _tuning.c.action == _PASSING)
         newest = select(_tuning.c.number).where(is_history)
@@ -82,7 +87,10 @@ class TuningRows:
         """Let one have another state, if it is in the one that was seen."""
         as_seen = (_tuning.c.number == seen.number, _tuning.c.state == seen.state)
         values = {"state": state, "details": json.dumps(dict(details))}
-        return len(_rows.update(connection, as_seen, values)) == 1
+        if len(_rows.update(connection, as_seen, values)) != 1:
+            return False
+        keep_note(self._queries, connection)
+        return True
 
     def forget_advised(self, connection: Connection) -> None:
         """Forget what was advised and nothing came of."""

@@ -66,8 +66,21 @@ class Rights:
 
     def check_rows(self, who: Acting, branch: BranchRow, author: str) -> Action:
         """Whether somebody may write rows to a branch that is in no sync; what is noted of it."""
+        return self._check_of_rows(who, branch, author).check()
+
+    def check_statement(self, branch: BranchRow, author: str, role: Role) -> None:
+        """`Forbidden` unless who acts here may write to a branch, as it is now, what takes a role.
+
+        A commit looks once more.  One that was dropped has the rights that it had.
+        """
+        who = acting(self._graph)
+        if who is not None:
+            now = self._graph.branches.by_id(branch.id) or branch
+            self._check_of_rows(who, now, author).check_statement(role)
+
+    def _check_of_rows(self, who: Acting, branch: BranchRow, author: str) -> _Check:
         intent = Intent((), (branch,), "transaction", "", author, "", {})
-        return _Check(self._graph, who, self._at(branch.epoch), Proposal([intent])).check()
+        return _Check(self._graph, who, self._at(branch.epoch), Proposal([intent]))
 
     def _at(self, epoch: str) -> _Known:
         """Rules and users as of an epoch."""
@@ -144,6 +157,12 @@ class _Check:
                 done.append(("make branch", change.name))
         return note_action(self._graph, self._user, done)
 
+    def check_statement(self, role: Role) -> None:
+        """`Forbidden` if the user may not make it, were it of what takes that role."""
+        self._check_author()
+        for write in self._writes():
+            self._check_write(replace(write, role=max(write.role, role)))
+
     def _check_author(self) -> None:
         """Who acts is the author of the last snapshot, which is what is asked for."""
         authors = [one.author for one in self._proposal.snapshots[-1:]]
@@ -210,8 +229,8 @@ class _Check:
             if rule.get(MERGE_ONLY):
                 if not write.is_merge:
                     raise Forbidden(
-                        f"{self._user.name} may not {write.what}: {branch.name!r} takes merges "
-                        "only; write to a branch of your own, and db.request_merge(…)"
+                        f"{self._user.name} may not {write.what}: {self._shown(branch)} takes "
+                        "merges only; write to a branch of your own, and db.request_merge(…)"
                     )
                 role = max(role, Role.MAINTAINER)
             if (
@@ -220,10 +239,14 @@ class _Check:
                 and (rule.get("approvals") or rule.get("checks"))
             ):
                 raise Forbidden(
-                    f"{self._user.name} may not {write.what}: merges into {branch.name!r} are "
-                    "asked for first: db.request_merge(…)"
+                    f"{self._user.name} may not {write.what}: merges into {self._shown(branch)} "
+                    "are asked for first: db.request_merge(…)"
                 )
             self._who.check_role(self._user, role, branch, write.what)
+
+    def _shown(self, branch: BranchRow) -> str:
+        """A branch by its name, if the user sees it."""
+        return repr(branch.name) if self._who.sight.sees(branch) else "what is in step with it"
 
     # --- branches and syncs ------------------------------------------------------------------
 

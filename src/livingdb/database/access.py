@@ -6,13 +6,14 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, cast
 
 from sqlalchemy import Connection
 
 from livingdb.access.acting import Acting, acting, in_step_with, is_checked, speaker
-from livingdb.access.audit import DONE, REFUSED, entry
+from livingdb.access.audit import BEGUN, DONE, FAILED, REFUSED, entry
 from livingdb.access.roles import Role
 from livingdb.access.sight import Sight
 from livingdb.access.user import User, read_user
@@ -121,6 +122,26 @@ class Access(ABC):
             yield
         if not note.is_kept():
             self.people.record(action, str(subject))
+
+    @contextmanager
+    def _noting_files(self, action: str, subject: object = "") -> Iterator[None]:
+        """Do inside what writes files: it is noted as begun before, and how it ended after it.
+
+        Nothing is written that cannot be noted, and what was killed in between has begun.
+        """
+        if acting(self._whole_graph) is None or self._whole_graph.is_read_only:
+            yield
+            return
+        record = partial(self.people.record, action, str(subject))
+        record(BEGUN)
+        try:
+            yield
+        except BaseException as error:
+            code = error.code if isinstance(error, LivingDBError) else type(error).__name__
+            with suppress(LivingDBError):
+                record(FAILED, {"error": code})
+            raise
+        record(DONE)
 
     def _note_in(self, connection: Connection, action: str, subject: object = "") -> None:
         """The same, in the transaction that does it."""

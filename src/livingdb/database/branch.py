@@ -125,13 +125,18 @@ class Branch:
         """The head and its ancestors, newest first; of a `table`, those that changed it."""
         return self.head.log(limit, table)
 
-    def movements(self, limit: int | None = None) -> list[BranchMovement]:
+    def movements(
+        self, limit: int | None = None, before: int | None = None
+    ) -> list[BranchMovement]:
         """The branch's own log, newest first: where it was, since when, by whom and why.
 
-        `branch@time` follows it.
+        With a `limit`, so many movements; of those `before` the one of a position, if that is
+        given.  `branch@time` follows the log.
         """
-        graph = self._graph
-        moves = graph.movements.of(graph.branch(self.name))[: check_limit(limit)]
+        graph, most = self._graph, check_limit(limit)
+        branch, end = graph.branch(self.name), check_limit(before, "before")
+        upto = branch.position if end is None else min(end - 1, branch.position)
+        moves = graph.movements.of(branch, upto=upto)[:most]
         found = graph.snapshots.get_many({move.snapshot for move in moves})
         return [BranchMovement.of(self.database, m, found[m.snapshot]) for m in moves]
 

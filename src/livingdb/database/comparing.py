@@ -140,6 +140,7 @@ class Comparing(ABC):
         parts = {diff.table: diff} if isinstance(diff, Diff) else dict(diff)
         target = self.branch(str(branch))
         with target.transaction(message or "apply a diff", author) as tx:
+            tx._check_rights()
             apply_diffs(self._pipeline, tx, parts)
         assert tx.snapshot is not None
         return tx.snapshot
@@ -208,11 +209,16 @@ class Comparing(ABC):
 
         return request_merge(cast("Database", self), source, into, title, description, author)
 
-    def merge_requests(self, state: str | None = None) -> list[MergeRequest]:
-        """Merge requests, newest first; `state`: open, merged or closed."""
+    def merge_requests(
+        self, state: str | None = None, limit: int | None = None, before: int | None = None
+    ) -> list[MergeRequest]:
+        """Merge requests, newest first; `state`: open, merged or closed.
+
+        With a `limit`, so many of them; of those `before` the request of a number, if one is given.
+        """
         from livingdb.database.merge_request import every_merge_request
 
-        return every_merge_request(cast("Database", self), state)
+        return every_merge_request(cast("Database", self), state, limit, before)
 
     def merge_request(self, number: int) -> MergeRequest:
         """The merge request of that number."""

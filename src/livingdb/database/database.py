@@ -603,7 +603,7 @@ class Database(Access, Alerting, Comparing, Tracing, Tuning):
         from livingdb.maintenance.backup.back_up import back_up
 
         self._require_everywhere(Role.OWNER, "back the database up")
-        with self._noting("back up"):
+        with self._noting_files("back up"):
             return back_up(
                 self._graph, open_files(url_text("a backup", url)), keep, verify, progress
             )

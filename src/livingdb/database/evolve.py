@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
+from livingdb.catalog.pending_note import keep_note
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.commit.evolving.evolve import EvolveRequest
 from livingdb.commit.evolving.evolve import evolve as evolved
@@ -87,14 +89,15 @@ def explain(graph: Graph, branch: str, changes: object) -> Explanation:
 def migrate(graph: Graph, branch: str, progress: object) -> list[str]:
     """Give every table of a branch a tree of its own, in its layout; the names of those it took.
 
-    Each is finished before the next: what was done stays done if this is stopped.
+    Each is finished before the next: what was done stays done if this is stopped.  The first of
+    them takes a note of who did it with it.
     """
     say = _progress_reporter(progress)
     tables = tables_of(graph, graph.snapshots.at(graph.branch(branch).head))
     waiting = [name for name, v in sorted(tables.items()) if _is_migration_due(graph, v)]
     for number, name in enumerate(waiting):
         say(number, len(waiting), name)
-        graph.fold(tables[name])
+        graph.fold(tables[name], noted=partial(keep_note, graph.catalog.queries))
     say(len(waiting), len(waiting), "")
     return waiting
 

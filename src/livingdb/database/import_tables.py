@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from livingdb.access.roles import Role
 from livingdb.database.export_tables import CONTENTS
 from livingdb.database.table_files import FORMATS, read_rows
 from livingdb.engines.tree_parts import TreeParts, build_part, collect_parts, drop_packs
@@ -60,6 +61,7 @@ def import_tables(
     url = branch.database._graph.place.files.url
     built: list[TreeParts] = []
     with branch.transaction(message or f"import {place.name}") as tx:
+        tx._check_rights(Role.MAINTAINER)
         try:
             for table in _in_order(described):
                 tx.work.create_table(table.name, table.definition)

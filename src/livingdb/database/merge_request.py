@@ -11,7 +11,7 @@ from livingdb.access.audit import DONE, entry
 from livingdb.access.roles import Role
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.merge_requests import CLOSED, OPEN, STATES, MergeEventRow, MergeRequestRow
-from livingdb.database.snapshot import Snapshot
+from livingdb.database.snapshot import Snapshot, check_limit
 from livingdb.errors import InvalidData, MergeConflict, NotFound, RuleViolation
 from livingdb.graph.graph import now
 from livingdb.graph.snapshot_columns import to_datetime
@@ -112,11 +112,14 @@ def find_merge_request(database: Database, number: int) -> MergeRequest:
     return MergeRequest(database, row)
 
 
-def every_merge_request(database: Database, state: str | None) -> list[MergeRequest]:
-    """Requests, newest first; in a state, if one is given."""
+def every_merge_request(
+    database: Database, state: str | None, limit: int | None, before: int | None
+) -> list[MergeRequest]:
+    """Requests, newest first; in a state, if one is given, and before the one of a number."""
     if state is not None and state not in STATES:
         raise InvalidData(f"state={state!r}: choose one of {', '.join(STATES)}")
-    rows = database._graph.catalog.merge_requests.all(state)
+    page = check_limit(limit), check_limit(before, "before")
+    rows = database._graph.catalog.merge_requests.all(state, *page)
     return [MergeRequest(database, row) for row in rows]
 
 

@@ -192,7 +192,7 @@ class Snapshot:
         from livingdb.database.export_tables import export_tables
 
         self.database._require_everywhere(Role.OWNER, "write files")
-        with self.database._noting("export", self.id):
+        with self.database._noting_files("export", self.id):
             return export_tables(self, folder, tables, format, progress)
 
     def clone(

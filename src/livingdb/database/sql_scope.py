@@ -270,8 +270,10 @@ class BranchScope(SnapshotScope):
     @contextmanager
     def write_transaction(self) -> Iterator[TransactionScope]:
         """One transaction for the statement."""
-        with self._of.transaction(self._message, self._author) as tx:
-            scope = TransactionScope(tx)
+        with (
+            self._of.transaction(self._message, self._author) as tx,
+            TransactionScope(tx).write_transaction() as scope,
+        ):
             yield scope
         scope.snapshot = tx.snapshot
 
@@ -381,7 +383,8 @@ class TransactionScope(SnapshotScope):
 
     @contextmanager
     def write_transaction(self) -> Iterator[TransactionScope]:
-        """The open transaction itself."""
+        """The open transaction itself, if who acts here may write to its branch."""
+        self._transaction._check_rights()
         yield self
 
     def create_table_as(self, statement: CreateTableAs, rows: pa.Table) -> bool:

@@ -39,8 +39,8 @@ class Tracing(ABC):
         """`Forbidden` unless who acts here has a role on the database itself."""
 
     @abstractmethod
-    def _noting(self, action: str, subject: object = "") -> AbstractContextManager[None]:
-        """Do inside what is no proposal; once it is done, it is written down that a user did it."""
+    def _noting_files(self, action: str, subject: object = "") -> AbstractContextManager[None]:
+        """Do inside what writes files: that a user does it is written down before and after it."""
 
     @abstractmethod
     def _resolve(self, ref: object) -> ResolvedRef:
@@ -133,7 +133,7 @@ class Tracing(ABC):
         from livingdb.tracing.openlineage.events import export
 
         self._require_everywhere(Role.OWNER, "write files")
-        with self._noting("export lineage"):
+        with self._noting_files("export lineage"):
             return export(self._graph, path, namespace, self._to_microseconds(since) or 0)
 
     def _to_microseconds(self, given: object) -> int | None:

@@ -7,6 +7,7 @@ from functools import partial, wraps
 from threading import RLock
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, Self, TypeVar
 
+from livingdb.access.roles import Role
 from livingdb.commit.writing.transaction import BranchTransaction
 from livingdb.database.snapshot import Snapshot, check_limit
 from livingdb.database.table import TableReader
@@ -107,6 +108,15 @@ class Transaction:
             raise RuleViolation("rule 1: the transaction has ended; begin another one")
         return self._work
 
+    def _check_rights(self, role: Role = Role.WRITER) -> BranchTransaction:
+        """The changes so far; `Forbidden` unless who acts here may add to them what takes a role.
+
+        The commit looks once more: rights may be withdrawn in between.
+        """
+        found = self.work
+        found.check_rights(self._author, role)
+        return found
+
     def __enter__(self) -> Self:
         return self
 
@@ -196,7 +206,8 @@ class Transaction:
         described = TableSchema.of(
             schema, key, defaults, foreign_keys, unique=unique, generated=generated
         )
-        self.work.create_table(name, Definition(described, layout or Layout()))
+        definition = Definition(described, layout or Layout())
+        self._check_rights(Role.MAINTAINER).create_table(name, definition)
         self._operations.append("create_table")
 
     @_in_turn
@@ -210,41 +221,45 @@ class Transaction:
 
         `is_drawn`: their columns that always draw have numbers that were drawn for them.
         """
+        self._check_rights().replace(table, built, is_drawn)
         self._operations.append("load")
-        self.work.replace(table, built, is_drawn)
 
     @_in_turn
     def insert(self, table: str, data: object) -> int:
         """Put rows whose keys are not there yet; `DuplicateKey` if one is."""
+        found = self._check_rights().insert(table, data)
         self._operations.append("insert")
-        return self.work.insert(table, data)
+        return found
 
     @_in_turn
     def insert_returning(
         self, table: str, data: object, answer: Callable[[pa.Table], pa.Table]
     ) -> pa.Table:
         """Put rows as `insert` does; what is answered to them as they are then, by key."""
-        found = self.work.insert_returning(table, data, answer)
+        found = self._check_rights().insert_returning(table, data, answer)
         self._operations.append("insert")
         return found
 
     @_in_turn
     def upsert(self, table: str, data: object) -> int:
         """Put rows, in place of those with the same keys."""
+        found = self._check_rights().upsert(table, data)
         self._operations.append("upsert")
-        return self.work.upsert(table, data)
+        return found
 
     @_in_turn
     def update(self, table: str, data: object) -> int:
         """Set some columns of rows that are there; `MissingKey` if one is not."""
+        found = self._check_rights().update(table, data)
         self._operations.append("update")
-        return self.work.update(table, data)
+        return found
 
     @_in_turn
     def delete(self, table: str, keys: object, *, strict: bool = False) -> int:
         """Delete rows by key; absent keys are ignored unless `strict`."""
+        found = self._check_rights().delete(table, keys, strict)
         self._operations.append("delete")
-        return self.work.delete(table, keys, strict)
+        return found
 
 
 def check_message(message: object) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from copy import copy
 from threading import RLock
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
@@ -40,6 +41,9 @@ from livingdb.graph.sync_chains import SyncChains
 from livingdb.tables.index import Version
 from livingdb.tables.listeners import Listeners
 from livingdb.tables.versions import Versions
+
+if TYPE_CHECKING:
+    from livingdb.graph.draft import Action
 
 __all__ = [
     "FIRST_BRANCH",
@@ -381,9 +385,9 @@ class Graph:
         self.upkeep.fold_and_drain(made)
         self.observer.save_if_due(now())
 
-    def fold(self, version: Version) -> Address:
-        """Materialize a version, durably; its root."""
-        return self.upkeep.fold(version)
+    def fold(self, version: Version, *, noted: Action | None = None) -> Address:
+        """Materialize a version, durably; its root.  `noted`: what its transaction does, too."""
+        return self.upkeep.fold(version, noted)
 
 
 def tables_of(graph: Graph, snapshot: SnapshotRow) -> dict[str, Version]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from livingdb.catalog.branches import BranchRow
+from livingdb.catalog.pending_note import keep_note
 from livingdb.chunks.address import Address
 from livingdb.errors import InvalidData, Unsupported
 from livingdb.graph.graph import Graph, missing_table_error, tables_of
@@ -74,10 +75,11 @@ def table_settings(graph: Graph, connection: Connection, table: str) -> TableSet
 
 
 def put_settings(graph: Graph, connection: Connection, table: str, settings: TableSettings) -> None:
-    """Let a table have settings, in a transaction.
+    """Let a table have settings, in a transaction; with them goes a note of who gave it these.
 
     Others know them as soon as they ask for anything that is new.
     """
+    keep_note(graph.catalog.queries, connection)
     made = settings.to_json()
     graph.catalog.table_layouts.put(connection, table, json.dumps(made) if made else None)
     graph.catalog.raise_epoch(connection)

@@ -53,6 +53,7 @@ def load(
     wanted = None if partitions is None else check_partitions(partitions)
     target = db.branch(branch)
     with target.transaction(message or f"load {table}", author) as tx:
+        tx._check_rights()
         if table in tx.tables():
             if len(tx.table(table)) and mode == "error":
                 raise AlreadyExists(f"table {table!r} has rows; mode='overwrite' replaces them")

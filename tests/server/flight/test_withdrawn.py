@@ -61,6 +61,19 @@ def test_an_open_transaction_reads_no_more(limited: Callable[..., Shop]) -> None
             assert len(well.fetchall()) == 3
 
 
+def test_a_write_is_refused_when_it_is_asked_for(limited: Callable[..., Shop]) -> None:
+    shop = limited()
+    with shop.connect("ben") as connection, connection.cursor() as cursor:
+        for sql in ("DELETE FROM numbers", "INSERT INTO numbers VALUES (5000)"):
+            with pytest.raises(Exception, match="forbidden: ben may not write to 'main'"):
+                cursor.execute(sql)
+        with pytest.raises(Exception, match="forbidden: ben may not write to 'main'"):
+            cursor.executemany("INSERT INTO numbers VALUES (?)", [(5000,), (5001,)])
+        cursor.execute("SELECT count(*) FROM numbers")
+        assert cursor.fetchall() == [(1000,)]
+        connection.commit()
+
+
 def test_refusals_are_in_the_audit_trail(shop: Shop) -> None:
     said = (
         "INSERT INTO numbers (n) VALUES (5000)",

@@ -56,3 +56,58 @@ def test_a_rule_that_is_refused_changes_nothing(serve_shop: Callable[..., Served
     said = {"branch": "main", "merge_only": True, "checks": [check]}
     assert olga.put("/v1/merge-rule", json=said).status_code == 422
     assert olga.get("/v1/merge-rule", params={"branch": "main"}).json()["merge_only"] is False
+
+
+def pages(client: httpx.Client, path: str, listed: str, by: str, **given: Any) -> list[list[int]]:
+    """All pages of a list that is told newest first: what numbers its items."""
+    found: list[list[int]] = []
+    following: int | None = 2**62
+    while following is not None:
+        answer = client.get(path, params={**given, "before": following})
+        assert answer.status_code == 200, answer.text
+        found.append([one[by] for one in answer.json()[listed]])
+        following = answer.json()["next"]
+        assert following is None or following == found[-1][-1]
+    return found
+
+
+def test_requests_are_told_by_pages(serve_shop: Callable[..., Served]) -> None:
+    served = serve_shop()
+    db = served.db
+    for number in range(7):
+        source = db.branch("main").clone(f"{'dev' if number % 2 else 'own'}/{number}").name
+        db.request_merge(source, into="dev/one" if number % 2 else "main")
+    db.merge_request(6).close()
+    olga, will = served.client("olga"), served.client("will")
+    where = ("/v1/merge-requests", "merge_requests", "number")
+    assert pages(olga, *where, limit=3) == [[7, 6, 5], [4, 3, 2], [1]]
+    assert pages(olga, *where, limit=7) == [[7, 6, 5, 4, 3, 2, 1], []]
+    assert pages(olga, *where, limit=4, state="open") == [[7, 5, 4, 3], [2, 1]]
+    assert pages(will, *where, limit=2) == [[6, 4], [2]]  # those that he sees
+    told = olga.get("/v1/merge-requests").json()
+    assert (len(told["merge_requests"]), told["next"]) == (7, None)
+    for wrong in ({"before": 0}, {"before": "x"}, {"limit": 0}, {"limit": 10_001}):
+        assert olga.get("/v1/merge-requests", params=wrong).status_code == 422
+    served.db.people.withdraw("will", "writer", "dev/*")
+    assert will.get("/v1/merge-requests", params={"before": 6}).json()["merge_requests"] == []
+
+
+def test_movements_are_told_by_pages(serve_shop: Callable[..., Served]) -> None:
+    served = serve_shop()
+    dev = served.db.branch("dev/one")
+    for number in range(5):
+        dev.insert("orders", [{"id": 1000 + number}])
+    last = dev.movements()[0].position
+    olga, rita = served.client("olga"), served.client("rita")
+    where = ("/v1/branch/movements", "movements", "position")
+    assert pages(olga, *where, name="dev/one", limit=2) == [[5, 4], [3, 2], [1, 0], []]
+    assert last == 5
+    told = olga.get(where[0], params={"name": "dev/one", "before": 0}).json()
+    assert told == {"movements": [], "next": None}
+    first = olga.get(where[0], params={"name": "dev/one", "limit": 2}).json()
+    dev.reset("dev/one~1")  # what comes meanwhile is before the page that is asked for next
+    asked = {"name": "dev/one", "limit": 2, "before": first["next"]}
+    older = olga.get(where[0], params=asked).json()["movements"]
+    assert [one["position"] for one in older] == [3, 2]
+    assert rita.get(where[0], params=asked).status_code == 404
+    assert olga.get(where[0], params={"name": "dev/one", "before": -1}).status_code == 422

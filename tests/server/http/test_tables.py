@@ -240,3 +240,29 @@ def test_rows_of_a_condition_have_pages_where_nobody_sees_their_keys(
                 break
         assert pages == 3
         assert sorted(found) == [n for n in range(50) if n % 2 == 0]
+
+
+def test_values_of_many_parts_come_and_go_whole(olga: httpx.Client, served: Served) -> None:
+    served.db.branch("main").clone("dev/large")
+    text = "".join(f"{number}é" for number in range(400_000))
+    where = {"table": "orders", "branch": "dev/large"}
+    rows = {"rows": [{"id": 70000, "city": text}]}
+    assert olga.post("/v1/rows/insert", params=where, json=rows).is_success
+    sent = pa.table({"id": [70001], "city": [text]})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, sent.schema) as writer:
+        writer.write_table(sent)
+    body, kind = sink.getvalue().to_pybytes(), {"Content-Type": ARROW}
+    assert olga.post("/v1/rows/insert", params=where, content=body, headers=kind).is_success
+    asked = {"table": "orders", "ref": "dev/large", "where": "id IN (70000, 70001)"}
+    answer = olga.get("/v1/rows", params=asked)
+    assert int(answer.headers["content-length"]) == len(answer.content) > 2 * len(text)
+    assert [row["city"] for row in answer.json()["rows"]] == [text, text]
+    answer = olga.get("/v1/rows", params=asked, headers={"Accept": ARROW})
+    assert pa.ipc.open_stream(answer.content).read_all()["city"].to_pylist() == [text, text]
+    session = olga.post("/v1/sql/sessions", json={"branch": "dev/large"}).json()["id"]
+    place = f"/v1/sql/sessions/{session}/rows"
+    more = {"rows": [{"id": 70002, "city": text}]}
+    assert olga.post(place, params={"table": "orders"}, json=more).json() == {"changed": 1}
+    statement = {"sql": "SELECT city FROM orders WHERE id = 70002", "branch": "dev/large"}
+    assert olga.post("/v1/sql", json=statement).json()["rows"] == [{"city": text}]

@@ -46,6 +46,33 @@ def test_an_open_transaction_reads_no_more(serve_shop: Callable[..., Served]) ->
     assert run(will, session, "ROLLBACK").status_code == 200
 
 
+def test_a_write_is_refused_when_it_is_asked_for(serve_shop: Callable[..., Served]) -> None:
+    served = serve_shop()
+    served.db.people.grant("will", role="reader", branches="main")
+    will = served.client("will")
+    session = open_session(will)
+    place = f"/v1/sql/sessions/{session}"
+
+    def is_refused(answer: httpx.Response) -> None:
+        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden"), answer.text
+        assert "will may not write to 'main'" in answer.json()["message"]
+        assert "will may not write to 'main'" in refusals(served, "will")[0]
+
+    for sql in ("DELETE FROM orders", "UPDATE orders SET city = 'x' WHERE id = -1"):
+        is_refused(run(will, session, sql))
+    rows = {"rows": [{"id": 1000}]}
+    is_refused(will.post(f"{place}/rows", params={"table": "orders"}, json=rows))
+    assert run(will, session, "SELECT count(*) AS n FROM orders").json()["rows"] == [{"n": 100}]
+    assert run(will, session, "COMMIT").status_code == 200
+    served.db.people.grant("will", role="writer", branches="main")
+    for sql in ("BEGIN", "DELETE FROM orders WHERE id = 1"):
+        assert run(will, session, sql).status_code == 200
+    served.db.people.withdraw("will", "writer", "main")
+    is_refused(run(will, session, "DELETE FROM orders WHERE id = 2"))
+    is_refused(run(will, session, "COMMIT"))
+    assert len(served.db.branch("main").table("orders")) == 100
+
+
 def test_things_belong_to_a_user_and_not_to_a_name(serve_shop: Callable[..., Served]) -> None:
     served = serve_shop()
     served.db.people.add("ann", role="maintainer")

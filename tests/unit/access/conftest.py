@@ -36,17 +36,31 @@ def catalog(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
+def places() -> dict[str, Any]:
+    """Where databases were made, by what they call themselves: a folder, or a URL with secrets."""
+    return {}
+
+
+@pytest.fixture(scope="module")
 def create_database(
-    catalog: str, request: pytest.FixtureRequest
+    catalog: str, request: pytest.FixtureRequest, places: dict[str, Any]
 ) -> Iterator[Callable[..., livingdb.Database]]:
     """Makes a database in a folder, or one whose catalog is a new one in PostgreSQL."""
-    if catalog == SQLITE:
-        yield lambda folder, **how: livingdb.create(folder / "shop.ldb", **how)
-        return
-    server = request.getfixturevalue("postgres_url")
     with ExitStack() as ending:
 
         def create(folder: Path, **how: Any) -> livingdb.Database:
-            return livingdb.create(ending.enter_context(new_postgres(server, folder)), **how)
+            place: Any = folder / "shop.ldb"
+            if catalog != SQLITE:
+                server = request.getfixturevalue("postgres_url")
+                place = ending.enter_context(new_postgres(server, folder))
+            made = livingdb.create(place, **how)
+            places[made.name] = place
+            return made
 
         yield create
+
+
+@pytest.fixture
+def open_again(places: dict[str, Any]) -> Callable[[livingdb.Database], livingdb.Database]:
+    """Opens a database once more, as another process does."""
+    return lambda db: livingdb.open(places[db.name])

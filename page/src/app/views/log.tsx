@@ -12,16 +12,16 @@ const MOST = 200;
 
 export function LogView({ route }: { route: Route }): JSX.Element {
   const main = useDefaultBranch(), branch = route.given.branch ?? main;
-  const found = useData(`movements ${branch}`, (signal) => get<{ movements: Movement[] }>("/v1/branch/movements", { name: branch, limit: MOST }, signal), ["commit", "branch"]);
+  const found = useData(`movements ${branch}`, (signal) => get<{ movements: Movement[]; next: number | null }>("/v1/branch/movements", { name: branch, limit: MOST }, signal), ["commit", "branch"]);
   return (
     <section class="page">
       <Heading title={`Where ${branch} was`} note="Newest first; what a reset left behind can be read from here"><a class="button" href={to("graph")}>Graph</a></Heading>
-      <Shown of={found}>{({ movements }) => (
+      <Shown of={found}>{({ movements, next }) => (
         <><ol class="trail">{movements.map((one) => (
           <li key={one.position}><b dir="auto">{one.message || one.operation.replaceAll("_", " ")}</b> <SnapshotLink id={one.snapshot} />{" "}
             <span class="note">{one.operation.replaceAll("_", " ")} by <span dir="auto">{one.author}</span> · <Time of={one.time} /></span>{" "}
             <a href={to("data", { ref: `id:${one.snapshot}` })}>its tables</a></li>))}</ol>
-          {movements.length === MOST && <p class="note">The newest {MOST} are shown.</p>}</>
+          {next !== null && <p class="note">The newest {MOST} are shown.</p>}</>
       )}</Shown>
     </section>
   );

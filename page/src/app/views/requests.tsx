@@ -15,15 +15,16 @@ const DONE: Record<string, string> = { comment: "said", approve: "approved", clo
 export function RequestsView({ route }: { route: Route }): JSX.Element {
   const [isNew, setNew] = useState(false), [state, setState] = useState("all"), main = useDefaultBranch();
   const chosen = Number(route.given.number ?? 0);
-  const found = useData(`requests ${state}`, (signal) => get<{ merge_requests: RequestInfo[] }>("/v1/merge-requests", { state: state === "all" ? undefined : state }, signal), ["merge_request"]);
+  const found = useData(`requests ${state}`, (signal) => get<{ merge_requests: RequestInfo[]; next: number | null }>("/v1/merge-requests", { state: state === "all" ? undefined : state }, signal), ["merge_request"]);
   if (chosen) return <RequestView key={chosen} number={chosen} />;
   return (
     <section class="page">
       <Heading title="Merge requests"><Choice label="Show" value={state} options={["all", "open", "merged", "closed"]} onChange={setState} /><button type="button" class="main" onClick={() => setNew(true)}>New request…</button></Heading>
-      <Shown of={found}>{({ merge_requests: all }) => all.length
-        ? <ul class="cards">{all.map((one) => (
+      <Shown of={found}>{({ merge_requests: all, next }) => all.length
+        ? <><ul class="cards">{all.map((one) => (
           <li key={one.number}><a href={to("requests", { number: one.number })}><b dir="auto">#{one.number} {one.title || `${one.source} into ${one.target}`}</b></a> <State of={one.state} />
             <p class="note">{one.source} → {one.target} · by {one.author} · <Time of={one.time} /></p></li>))}</ul>
+          {next !== null && <p class="note">The newest {all.length} are shown.</p>}</>
         : <Nothing><p>{state === "all" ? "Nobody asked for a merge yet." : `None is ${state}.`}</p></Nothing>}
       </Shown>
       <MergeRule branch={main} />

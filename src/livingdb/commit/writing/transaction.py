@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from livingdb.access.roles import Role
 from livingdb.catalog.branches import BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.chunks.address import short
@@ -65,6 +66,10 @@ class BranchTransaction(WriteSet):
         were at that one moment.
         """
         return self.graph.at_one_moment(self.branch)
+
+    def check_rights(self, author: str, role: Role) -> None:
+        """`Forbidden` unless who acts here may write to the branch now: see `Rights`."""
+        self._pipeline.rights.check_statement(self.branch, author, role)
 
     def commit(
         self, operation: str, author: str, message: str, batch: tuple[str, int] | None = None

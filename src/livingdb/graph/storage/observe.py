@@ -14,6 +14,7 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from livingdb.catalog.observations import MOST_SUBJECTS, Counts
+from livingdb.catalog.pending_note import keep_note
 from livingdb.chunks.address import Address
 from livingdb.errors import LivingDBError
 from livingdb.tables.index import Version
@@ -72,6 +73,7 @@ class Observer:
         self._graph.check_writable()
         catalog, is_off = self._graph.catalog, mode == OFF
         with catalog.write() as connection:
+            keep_note(catalog.queries, connection)
             catalog.set_meta(connection, TUNING, mode)
             if is_off:
                 catalog.observations.clear(connection)

@@ -20,6 +20,7 @@ from livingdb.tables.recipe import Derived
 from livingdb.tables.secondary_tree import BuiltIndex
 
 if TYPE_CHECKING:
+    from livingdb.graph.draft import Action
     from livingdb.graph.graph import Graph
 
 __all__ = ["Upkeep"]
@@ -213,11 +214,12 @@ class Upkeep:
         missing = [p.version for p in line if p.run is None and versions.runs.is_due(p.version)]
         return sum([self.save_run(each) for each in reversed(missing)])
 
-    def fold(self, version: Version) -> Address:
+    def fold(self, version: Version, noted: Action | None = None) -> Address:
         """Materialize a version in the layout in force, durably; its root.
 
         One thread at a time: a tree is never built upon one that may come to nothing.  In a
-        database that is only read it is not kept.
+        database that is only read it is not kept.  `noted` is what the transaction that keeps it
+        does, too.
         """
         graph = self._graph
         if graph.place.refusal is not None:
@@ -237,7 +239,7 @@ class Upkeep:
             try:
                 with graph.stage(FOLD_BYTES) as staging:
                     root = self._fold_tree(version, staging)
-                    self._save(version, staging, epoch, is_replaced=has_tree)
+                    self._save(version, staging, epoch, is_replaced=has_tree, noted=noted)
             finally:
                 graph.index.forget_tree(version.address)
             graph.observer.note_work(version, "fold", clock.perf_counter() - began)
@@ -248,7 +250,12 @@ class Upkeep:
             return root
 
     def _save(
-        self, version: Version, staging: Staging, epoch: str | None, is_replaced: bool = False
+        self,
+        version: Version,
+        staging: Staging,
+        epoch: str | None,
+        is_replaced: bool = False,
+        noted: Action | None = None,
     ) -> bool:
         """Write down the tree of a version; False if what it was built upon may be gone."""
         graph = self._graph
@@ -260,6 +267,8 @@ class Upkeep:
                 graph.index.save(connection, [version])
                 if is_replaced:
                     graph.catalog.count_replaced_tree(connection)
+                if noted is not None:
+                    noted(connection)
                 staging.keep()
         if is_current:
             staging.publish()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from livingdb.catalog.pending_note import keep_note
 from livingdb.errors import InvalidData
 from livingdb.graph.graph import Graph
 from livingdb.maintenance.storage import used_bytes
@@ -71,6 +72,7 @@ def set_budget(graph: Graph, bytes: int | None) -> Budget:
         raise InvalidData(f"a budget of {bytes!r} bytes: a whole number above 0, or None")
     graph.check_writable()
     with graph.catalog.write() as connection:
+        keep_note(graph.catalog.queries, connection)
         if bytes is None:
             graph.catalog.forget_meta(connection, _BUDGET)
         else:

@@ -22,6 +22,7 @@ __all__ = [
     "arrow_answer",
     "json_answer",
     "read_arrow",
+    "read_body",
     "rows_answer",
     "rows_responses",
     "wants_arrow",
@@ -29,6 +30,8 @@ __all__ = [
 
 ARROW = "application/vnd.apache.arrow.stream"
 _BATCH_ROWS = 65_536
+_SENT_BYTES = 1 << 20
+"""So much is handed on to be sent in one go: what sends it holds some copies of that."""
 
 
 def wants_arrow(request: Request) -> bool:
@@ -38,7 +41,7 @@ def wants_arrow(request: Request) -> bool:
 
 def json_answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """A report as JSON."""
-    return Response(json_bytes(plain_value(value)), status, headers, "application/json")
+    return _Json(json_bytes(plain_value(value)), status, headers, "application/json")
 
 
 def rows_answer(
@@ -48,7 +51,24 @@ def rows_answer(
     if wants_arrow(request):
         return arrow_answer(table.schema, table.to_batches(_BATCH_ROWS), headers)
     told = {"columns": columns_of(table.schema), "rows": rows_of(table), **plain_value(facts)}
-    return Response(json_bytes(told), 200, headers, "application/json")
+    return _Json(json_bytes(told), 200, headers, "application/json")
+
+
+class _Json(Response):
+    """A text that is sent in parts, of the length that is said before."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send all of it."""
+        start = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **start})
+        for part in _slices(memoryview(self.body)):
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def _slices(whole: memoryview) -> Iterator[bytes]:
+    for at in range(0, len(whole), _SENT_BYTES):
+        yield bytes(whole[at : at + _SENT_BYTES])
 
 
 def arrow_answer(
@@ -65,7 +85,8 @@ def _arrow_parts(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterat
     with pa.ipc.new_stream(sink, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-            yield sink.getvalue()
+            with sink.getbuffer() as written:
+                yield from _slices(written)
             sink.seek(0)
             sink.truncate()
     yield sink.getvalue()
@@ -89,7 +110,15 @@ class _Stream(StreamingResponse):
                 await run_sync(self._source.close)
 
 
-def read_arrow(body: bytes) -> pa.Table:
+async def read_body(request: Request) -> bytearray:
+    """The body of a request, of which nothing else is kept."""
+    found = bytearray()
+    async for part in request.stream():
+        found += part
+    return found
+
+
+def read_arrow(body: bytes | bytearray) -> pa.Table:
     """The rows of a request in Arrow's stream format; `InvalidData` if it is none."""
     try:
         with pa.ipc.open_stream(body) as reader:

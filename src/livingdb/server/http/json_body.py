@@ -17,7 +17,7 @@ __all__ = ["JsonRoute", "read_json"]
 _SHOWN = 80
 
 
-def read_json(body: bytes) -> Any:
+def read_json(body: bytes | bytearray) -> Any:
     """The value of a body; `ValueError` if it is no JSON, a `Refusal` if it says a name twice."""
     return json.loads(body, object_pairs_hook=_object)
 

@@ -53,7 +53,9 @@ def rows_kind(content_type: str) -> str:
     return kind
 
 
-def read_rows_body(body: bytes, kind: str, schema: Callable[[], pa.Schema]) -> pa.Table | Tabular:
+def read_rows_body(
+    body: bytearray, kind: str, schema: Callable[[], pa.Schema]
+) -> pa.Table | Tabular:
     """The rows of a body; those in JSON as values of the columns of a table's `schema`."""
     if kind == ARROW:
         return read_arrow(body)

@@ -69,6 +69,7 @@ class RequestList(Answer):
     """Merge requests, newest first."""
 
     merge_requests: list[RequestInfo]
+    next: int | None = Field(description="What `before` of the next request says.")
 
 
 class CheckInfo(Answer):
@@ -146,11 +147,19 @@ def _note(note: MergeNote) -> Note:
 
 @router.get("/merge-requests", operation_id="list_merge_requests", summary="Merge requests")
 def list_merge_requests(
-    db: Db, state: Literal["open", "merged", "closed"] | None = None
+    db: Db,
+    state: Literal["open", "merged", "closed"] | None = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+    before: Annotated[
+        int | None,
+        Query(ge=1, le=2**62, description="The `number` of a request, to go on with older ones."),
+    ] = None,
 ) -> RequestList:
-    """Merge requests, newest first."""
+    """Merge requests, newest first, a page at a time."""
+    found = db.merge_requests(state, limit, before)
     return RequestList(
-        merge_requests=[RequestInfo(**_facts(one)) for one in db.merge_requests(state)]
+        merge_requests=[RequestInfo(**_facts(one)) for one in found],
+        next=found[-1].number if len(found) == limit else None,
     )
 
 

@@ -87,6 +87,7 @@ class Movements(Answer):
     """The log of a branch, newest first."""
 
     movements: list[Movement]
+    next: int | None = Field(description="What `before` of the next request says.")
 
 
 class Reset(Asked):
@@ -195,10 +196,18 @@ def set_default_branch(body: NamedBranch, db: Db) -> Done:
 
 @router.get("/branch/movements", operation_id="list_movements", summary="A branch's own log")
 def list_movements(
-    db: Db, name: BranchName, limit: Annotated[int, Query(ge=1, le=10_000)] = _PAGE
+    db: Db,
+    name: BranchName,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = _PAGE,
+    before: Annotated[
+        int | None,
+        Query(
+            ge=0, le=2**62, description="The `position` of a movement, to go on with older ones."
+        ),
+    ] = None,
 ) -> Movements:
-    """Where a branch was, since when, by whom and why, newest first."""
-    found = db.branch(name).movements(limit)
+    """Where a branch was, since when, by whom and why, newest first, a page at a time."""
+    found = db.branch(name).movements(limit, before)
     return Movements(
         movements=[
             Movement(
@@ -210,7 +219,8 @@ def list_movements(
                 message=one.message,
             )
             for one in found
-        ]
+        ],
+        next=found[-1].position if len(found) == limit else None,
     )
 
 

@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from livingdb.errors import InvalidData, Unsupported
-from livingdb.server.http.answers import rows_answer, rows_responses, wants_arrow
+from livingdb.server.http.answers import read_body, rows_answer, rows_responses, wants_arrow
 from livingdb.server.http.context import (
     Asking,
     Context,
@@ -173,12 +173,12 @@ async def insert_in_session(
     table: TableName,
 ) -> Inserted:
     """Insert many rows, in the transaction that is open or in one of their own."""
-    body = await request.body()
+    body = [await read_body(request)]
     kind = rows_kind(request.headers.get("content-type", ""))
 
     def insert() -> Inserted:
         with server.sessions.use(session, asking.key) as used:
-            rows = read_rows_body(body, kind, lambda: used.table_schema(table).arrow)
+            rows = read_rows_body(body.pop(), kind, lambda: used.table_schema(table).arrow)
             changed = used.insert(table, rows)
             response.headers.update(_state_headers(used))
         return Inserted(changed=changed)

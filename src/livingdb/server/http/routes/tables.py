@@ -13,6 +13,8 @@ from starlette.responses import Response
 from livingdb.errors import InvalidData, LimitExceeded, NotFound
 from livingdb.server.http.answers import (
     arrow_answer,
+    json_answer,
+    read_body,
     rows_answer,
     rows_responses,
     wants_arrow,
@@ -30,7 +32,6 @@ from livingdb.server.http.failures import Failure
 from livingdb.server.http.json_values import (
     column_value,
     columns_of,
-    json_bytes,
     row_of,
 )
 from livingdb.server.http.models import (
@@ -219,7 +220,7 @@ def read_row(db: Db, table: TableName, key: Key, ref: OptionalRef = None) -> Res
     if row is None:
         raise NotFound(f"table {table!r} has no row with this key")
     told = row_of(row, found.schema)
-    return Response(json_bytes({"snapshot": at.id, "row": told}), media_type="application/json")
+    return json_answer({"snapshot": at.id, "row": told})
 
 
 def key_values(table: TableReader, key: list[Any]) -> tuple[Any, ...]:
@@ -260,13 +261,13 @@ async def write_rows(
 
     `update` takes the key and some columns; `delete` the key columns alone.
     """
-    body = await request.body()
+    body = [await read_body(request)]
     kind = rows_kind(request.headers.get("content-type", ""))
     asked = RowWrite(operation, table, message, strict, if_match)
 
     def write() -> Written:
         target = branch_of(db, branch)
-        rows = read_rows_body(body, kind, lambda: target.table(table).schema)
+        rows = read_rows_body(body.pop(), kind, lambda: target.table(table).schema)
         return Written(**snapshot_info(asked.make(target, rows)).model_dump())
 
     return await run_in_threadpool(write)
