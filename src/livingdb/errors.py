@@ -150,9 +150,16 @@ class RuleViolation(Refused):
 
 
 class IllegalSync(Refused):
-    """The change cannot be kept in step in that direction or on that schedule."""
+    """The change cannot be kept in step in that direction or on that schedule.
+
+    `condition` is the place, among the conditions that were given, of the one that cannot be.
+    """
 
     code = "illegal_sync"
+
+    def __init__(self, message: str, condition: int | None = None):
+        super().__init__(message)
+        self.condition = condition
 
 
 class Forbidden(Refused):

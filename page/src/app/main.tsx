@@ -1,14 +1,15 @@
 // The page: who one is, where one is, and the view of it.
 import "./app.css";
 import { render, type JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { asFailure, Failure, get, logIn, logOut, resume } from "./api";
 import { useKeptFocus } from "./focus";
 import { listen, listenFrom, stopListening, useData, useLoss } from "./live";
 import { Field, Problem } from "./parts";
-import { RefList } from "./refs";
+import { Branches, RefList, useEveryBranch } from "./refs";
+import { Rights, RightsKnown } from "./rights";
 import { to, useRoute, type Route } from "./route";
-import { type About, type AlertInfo, type BranchInfo } from "./types";
+import { type About, type AlertInfo, type BranchInfo, type Me } from "./types";
 import { Served } from "./user";
 import { AlertsView } from "./views/alerts";
 import { CompareView } from "./views/compare";
@@ -34,6 +35,9 @@ const MENU: [view: string, words: string][] = [
   ["alerts", "Alerts"], ["schemas", "Schemas"], ["sql", "SQL"], ["storage", "Storage"], ["people", "People"],
 ];
 
+/** Views of the database as a whole, which are for who may read all of it. */
+const OF_EVERYTHING = new Set(["storage"]);
+
 /** Views that one comes to from another, which the menu marks then. */
 const WITHIN: Record<string, string> = { merge: "compare", log: "graph", provenance: "graph", advice: "storage" };
 
@@ -41,8 +45,15 @@ const TITLES: Record<string, string> = {
   ...Object.fromEntries(MENU), merge: "Merge", provenance: "Where from", log: "Log", advice: "Advice",
 };
 
-function App({ about }: { about: About }): JSX.Element {
-  const route = useRoute(), loss = useLoss();
+/** Who is logged in, and to what. */
+interface Session { about: About; me: Me }
+
+function App({ about, me }: Session): JSX.Element {
+  const route = useRoute(), loss = useLoss(), { data: branches } = useEveryBranch();
+  // Commits change branches all the time, and rights hardly ever.
+  const told = JSON.stringify(branches?.map(({ name, role, may }) => [name, role, may]));
+  const rights = useMemo(() => new Rights(me, branches, about.read_only), [me, told, about]);
+  const menu = MENU.filter(([view]) => !OF_EVERYTHING.has(view) || !rights.everywhere("reader"));
   const View = VIEWS[route.view];
   const alerts = useData("open alerts", (signal) => get<{ alerts: AlertInfo[] }>("/v1/alerts", { state: "open", limit: 100 }, signal), ["alert"]);
   const open = alerts.data?.alerts.length ?? 0;
@@ -57,11 +68,11 @@ function App({ about }: { about: About }): JSX.Element {
     document.title = [words, about.name, "LivingDB"].filter(Boolean).join(" – ");
   }, [route.view]);
   return (
-    <Served.Provider value={about}>
+    <Served.Provider value={about}><Branches.Provider value={branches}><RightsKnown.Provider value={rights}>
       <a class="skip" href="#view" onClick={(event) => { event.preventDefault(); document.getElementById("view")?.focus(); }}>Skip to the view</a>
       <header class="top">
         <h1>LivingDB <span class="note" dir="auto" title={about.name}>{about.name}</span></h1>
-        <nav aria-label="Views">{MENU.map(([view, words]) => (
+        <nav aria-label="Views">{menu.map(([view, words]) => (
           <a key={view} href={to(view)} aria-current={view === route.view ? "page" : view === WITHIN[route.view] ? "true" : undefined}><span class="words" data-words={words}>{words}</span>{view === "alerts" && open > 0 ? <> <span class="badge">{open}</span></> : null}</a>))}
         </nav>
         <p class="who"><span dir="auto">{about.user}</span> {about.read_only && <span class="note" title={about.read_only}>read-only</span>} <button type="button" onClick={() => void logOut().then(() => location.reload())}>Log out</button></p>
@@ -73,7 +84,7 @@ function App({ about }: { about: About }): JSX.Element {
         {View ? <View key={route.view} route={route} /> : <Problem error={new Failure("not_found", `There is no view ${route.view}.`, 404)} />}
       </main>
       <p id="live" class="unseen" aria-live="polite" />
-    </Served.Provider>
+    </RightsKnown.Provider></Branches.Provider></Served.Provider>
   );
 }
 
@@ -105,7 +116,7 @@ function beginAnew(): void {
 }
 
 function Page(): JSX.Element {
-  const [about, setAbout] = useState<About | null>(null), [error, setError] = useState<Failure | null>(null), [isAsked, setAsked] = useState(false);
+  const [session, setSession] = useState<Session | null>(null), [error, setError] = useState<Failure | null>(null), [isAsked, setAsked] = useState(false);
   const load = async (): Promise<void> => {
     try {
       const given = GIVEN.exec(location.hash)?.[1];
@@ -113,10 +124,10 @@ function Page(): JSX.Element {
         history.replaceState(null, "", location.pathname);
         await logIn(decodeURIComponent(given));
       }
-      const told = await get<About>("/v1/about");
+      const [told, me] = await Promise.all([get<About>("/v1/about"), get<Me>("/v1/me")]);
       // Who may not read the default branch begins with one that they may read.
       const mine = told.default_branch ? [] : (await get<{ branches: BranchInfo[] }>("/v1/branches", { limit: 1 })).branches;
-      setAbout({ ...told, default_branch: told.default_branch ?? mine[0]?.name ?? null });
+      setSession({ about: { ...told, default_branch: told.default_branch ?? mine[0]?.name ?? null }, me });
       setError(null);
     } catch (failure) { setError(asFailure(failure)); }
     setAsked(true);
@@ -127,7 +138,7 @@ function Page(): JSX.Element {
     window.addEventListener("hashchange", beginAnew);
     return () => window.removeEventListener("hashchange", beginAnew);
   }, []);
-  if (about) return <App about={about} />;
+  if (session) return <App {...session} />;
   if (!isAsked) return <p class="waiting" role="status">Loading…</p>;
   if (error && error.status !== 401) return <main class="login"><Problem error={error} retry={() => void load()} /></main>;
   return <Login error={null} onDone={() => void load()} />;

@@ -1,9 +1,10 @@
 // Parts that all views share: states, tables of rows, dialogs, fields.
 import { type ComponentChildren, type JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { asFailure, type Column, type Failure, type Row, type Value } from "./api";
 import { useReturnedFocus } from "./focus";
 import { type Loaded } from "./live";
+import { refusedWords } from "./rights";
 import { to } from "./route";
 import { isNumber, number, short, text, when } from "./words";
 
@@ -53,6 +54,11 @@ export function Shown<T>({ of, children }: { of: Loaded<T>; children: (data: T) 
     return <>{of.error && <Problem error={of.error} retry={of.reload} />}{children(of.data)}</>;
   if (of.error) return <Problem error={of.error} retry={of.reload} />;
   return <p class="waiting" role="status">Loading…</p>;
+}
+
+/** What is not offered to who is logged in, and which right that takes. */
+export function NotOffered({ of }: { of: [words: string, refusal: string][] }): JSX.Element {
+  return <>{refusedWords(of).map((words) => <p class="note refused" dir="auto" key={words}>{words}</p>)}</>;
 }
 
 export function Nothing({ children }: { children: ComponentChildren }): JSX.Element {
@@ -161,23 +167,27 @@ export function Choice({ label, value, options, onChange }: Choice): JSX.Element
   );
 }
 
-interface Field { label: string; value: string; onChange: (value: string) => void; placeholder?: string; required?: boolean; list?: string; isSecret?: boolean; isWide?: boolean }
+interface Field { label: string; value: string; onChange: (value: string) => void; placeholder?: string; required?: boolean; list?: string; isSecret?: boolean; isWide?: boolean; problem?: string }
 
-export function Field({ label, value, onChange, placeholder, required, list, isSecret, isWide }: Field): JSX.Element {
+/** A text to type; `problem` is what is wrong with it, and has the focus once it is told. */
+export function Field({ label, value, onChange, placeholder, required, list, isSecret, isWide, problem }: Field): JSX.Element {
+  const box = useRef<HTMLInputElement>(null), told = useId();
+  useEffect(() => { if (problem) box.current?.focus(); }, [problem]);
   return (
-    <label class={isWide ? "field broad" : "field"}><span>{label}</span>
+    <><label class={isWide ? "field broad" : "field"}><span>{label}</span>
       {isSecret
         ? <input type="password" value={value} required={required} autocomplete="off" onInput={(event) => onChange(event.currentTarget.value)} />
-        : <input type="text" value={value} placeholder={placeholder} required={required} list={list} autocomplete="off" spellcheck={false}
-            onInput={(event) => onChange(event.currentTarget.value)} />}
+        : <input ref={box} type="text" value={value} placeholder={placeholder} required={required} list={list} autocomplete="off" spellcheck={false}
+            aria-invalid={problem ? true : undefined} aria-describedby={problem ? told : undefined} onInput={(event) => onChange(event.currentTarget.value)} />}
     </label>
+    {problem && <p class="bad problem-at" id={told} role="alert" dir="auto">{problem}</p>}</>
   );
 }
 
-interface Dialog { title: string; action: string; isDanger?: boolean; onClose: () => void; onDone: () => Promise<unknown>; children: ComponentChildren }
+interface Dialog { title: string; action: string; isDanger?: boolean; onClose: () => void; onDone: () => Promise<unknown>; isTold?: (failure: Failure) => boolean; children: ComponentChildren }
 
-/** A question with an answer that does something; what goes wrong is told in it. */
-export function Dialog({ title, action, isDanger, onClose, onDone, children }: Dialog): JSX.Element {
+/** A question with an answer that does something; what goes wrong is told in it, if `isTold` does not say that a field tells it. */
+export function Dialog({ title, action, isDanger, onClose, onDone, isTold, children }: Dialog): JSX.Element {
   const box = useRef<HTMLDialogElement>(null);
   const [error, setError] = useState<Failure | null>(null);
   const [isBusy, setBusy] = useState(false);
@@ -191,8 +201,9 @@ export function Dialog({ title, action, isDanger, onClose, onDone, children }: D
     try {
       await onDone();
       onClose();
-    } catch (failure) {
-      setError(asFailure(failure));
+    } catch (thrown) {
+      const failure = asFailure(thrown);
+      if (!isTold?.(failure)) setError(failure);
       setBusy(false);
     }
   };

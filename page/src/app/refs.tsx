@@ -1,14 +1,19 @@
 // Refs: branches and tags to choose from.
-import { type JSX } from "preact";
+import { createContext, type JSX } from "preact";
+import { useContext } from "preact/hooks";
 import { get } from "./api";
-import { useData } from "./live";
+import { useData, type Loaded } from "./live";
 import { type BranchInfo } from "./types";
 
 const PAGE = 1000, OFFERED = 500;
 
-export function useBranches(): BranchInfo[] {
-  return useData("branches", everyBranch, ["branch", "commit"]).data ?? [];
-}
+/** Every branch that one sees; nothing until that is known. */
+export const Branches = createContext<BranchInfo[] | null>(null);
+
+export const useBranches = (): BranchInfo[] => useContext(Branches) ?? [];
+
+/** What the page asks for once, for all that is on it. */
+export const useEveryBranch = (): Loaded<BranchInfo[]> => useData("branches", everyBranch, ["branch", "commit"]);
 
 async function everyBranch(signal: AbortSignal): Promise<BranchInfo[]> {
   const found: BranchInfo[] = [];

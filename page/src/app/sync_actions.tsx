@@ -3,12 +3,13 @@ import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Failure, get, post } from "./api";
 import { Choice, Dialog, Field } from "./parts";
-import { type JobInfo, type SyncInfo } from "./types";
+import { type Rights } from "./rights";
+import { type JobInfo, type SyncDeed, type SyncInfo } from "./types";
 
-export type SyncAction = "approve" | "resume" | "reattach" | "detach" | "refresh";
+export type SyncAction = Exclude<SyncDeed, "alter">;
 
-/** As much of a sync as tells what can be done about it. */
-export interface ActedSync { name: string; target: string; state: string; kind: string; reason: string }
+/** As much of a sync as tells what can be done about it, and by whom. */
+export interface ActedSync { name: string; target: string; state: string; kind: string; reason: string; may?: SyncDeed[] }
 
 interface Words { button: string; does: string; asks: "reason" | "conflict" | null }
 
@@ -31,6 +32,10 @@ export function actionsOf(sync: ActedSync): SyncAction[] {
   if (sync.state !== "detached") found.push("detach");
   return found;
 }
+
+/** The same, of what is not for who is logged in: with why it is not. */
+export const refusedOf = (sync: ActedSync, actions: SyncAction[], rights: Rights): [words: string, refusal: string][] =>
+  actions.map((action) => [WORDS[action].button, rights.sync(sync, action)]);
 
 export const wordsOf = (action: SyncAction): string => WORDS[action].button;
 

@@ -2,14 +2,18 @@
 import { type Column, type Row } from "./api";
 
 export interface About { version: string; database: string; name: string; default_branch: string | null; read_only: string | null; user: string; position: string }
-export interface Me { name: string; grants: { role: string; branches: string }[] }
-export interface BranchInfo { name: string; head: string; time: string; author: string; message: string; tables: string[] }
+export type Role = "reader" | "writer" | "maintainer" | "owner";
+export interface UserInfo { name: string; grants: { role: Role; branches: string }[] }
+export interface Me extends UserInfo { everywhere: Role | null }
+export type BranchDeed = "write" | "merge" | "merge_request" | "change_schema" | "reset" | "rename" | "drop" | "retire" | "set_rule";
+export interface BranchInfo { name: string; head: string; time: string; author: string; message: string; tables: string[]; role: Role | null; may: BranchDeed[] }
 export interface Snapshot {
   id: string; time: string; author: string; message: string; kind: string; operation: string;
   parents: string[]; sources: Record<string, string>; metrics: Row; refresh: Row;
 }
 export interface TableInfo { name: string; snapshot: string; columns: Column[]; key: string[]; row_count: number; version: string }
 export interface Rows { columns: Column[]; rows: Row[] }
+export interface ForwardLineage { objects: Record<string, Row[]>; whole: string[]; more: string[] }
 export interface Lineage { snapshot: string; tables: Record<string, Row[]>; snapshots: Record<string, string>; branches: Record<string, string>; whole: string[] }
 export interface Page extends Rows { snapshot: string; next: string | null }
 export interface SqlAnswer extends Rows { snapshot: string | null; changed: number; engine: string; more: boolean }
@@ -25,12 +29,17 @@ export interface Preview {
 export interface SyncInfo {
   name: string; kind: string; makes: string; sources: string[]; target: string; direction: string; when: string;
   state: string; reason: string; lag: number | null; lag_seconds: number | null;
-  conditions: { text: string; action: string }[];
+  conditions: ConditionInfo[]; may: SyncDeed[];
 }
-export interface SyncDetails extends SyncInfo { explanation: string; definition: string; trail: Row[]; runs: Row[] }
+export type SyncDeed = "alter" | "approve" | "resume" | "reattach" | "detach" | "refresh";
+export interface ConditionInfo { text: string; action: string; severity: string | null }
+export interface SinkInfo { number: number; label: string; severity: string }
+export interface SyncDetails extends SyncInfo {
+  explanation: string; definition: string; trail: Row[]; runs: Row[]; alerts: SinkInfo[] | null; on_break: string | null;
+}
 export interface AlertInfo {
   number: number; time: string; sync: string; event: string; severity: string; state: string;
-  message: string; details: Row; deliveries: Row[];
+  message: string; details: Row; deliveries: Row[]; may_settle: boolean;
 }
 export interface WatchInfo { name: string; event: string; severity: string; time: string }
 export interface RetentionInfo {

@@ -82,6 +82,19 @@ class Rights:
         intent = Intent((), (branch,), "transaction", "", author, "", {})
         return _Check(self._graph, who, self._at(branch.epoch), Proposal([intent]))
 
+    def check_write(
+        self, branch: BranchRow, role: Role, is_merge: bool = False, is_asked: bool = False
+    ) -> None:
+        """`Forbidden` if who acts here may not do to a branch what takes a role.
+
+        `is_merge`: it is a merge, and `is_asked`: one that was asked for.
+        """
+        who = acting(self._graph)
+        if who is None:
+            return
+        write = _Write(branch, role, f"write to {branch.name!r}", "", is_merge, is_asked)
+        _Check(self._graph, who, self._at(branch.epoch), Proposal()).check_write(write)
+
     def _at(self, epoch: str) -> _Known:
         """Rules and users as of an epoch."""
         if self._known.epoch != epoch:
@@ -149,7 +162,7 @@ class _Check:
         self._check_author()
         done: list[tuple[str, str]] = []
         for write in self._writes():
-            self._check_write(write)
+            self.check_write(write)
             done.append((write.action, write.branch.name))
         for change in self._proposal.changes:
             self._check_change(change)
@@ -222,7 +235,8 @@ class _Check:
     def _is_same(self, before: SnapshotRow, after: SnapshotRow) -> bool:
         return have_same_schemas(tables_of(self._graph, before), tables_of(self._graph, after))
 
-    def _check_write(self, write: _Write) -> None:
+    def check_write(self, write: _Write) -> None:
+        """`Forbidden` if the user may not write a branch, or what is in step with it, so."""
         for branch in (write.branch, *in_step_with(self._graph, write.branch)):
             rule = self._rules.get(branch.id, {})
             role = write.role

@@ -116,14 +116,18 @@ class Alert:
     def _set_state(self, state: str, by: str | None, note: str) -> None:
         graph = self._database._graph
         who = self._database._author_of(by)
-        for branch in _branches_of(graph, self._row.sync):
-            self._database._require_name(Role.MAINTAINER, branch, f"settle alert {self.id}")
+        self._check_settler()
         with graph.catalog.write() as connection:
             row = graph.catalog.alerts.by_id(self._row.id, connection) or self._row
             details = {**row.details, state: {"by": who, "note": note, "time": now()}}
             graph.catalog.alerts.set_state(connection, row.id, state, details)
             self._database._note_in(connection, f"{_SETTLED[state]} alert", self.id)
         self._row = AlertRow(**{**vars(self._row), "state": state, "details": details})
+
+    def _check_settler(self) -> None:
+        """`Forbidden` unless who acts here maintains all that the alert is about."""
+        for branch in _branches_of(self._database._graph, self._row.sync):
+            self._database._require_name(Role.MAINTAINER, branch, f"settle alert {self.id}")
 
     def __repr__(self) -> str:
         return f"<Alert {self.id} {self.state} {self.event} of {self.sync}: {self.message}>"

@@ -25,6 +25,7 @@ from livingdb.graph.snapshot_columns import to_datetime
 from livingdb.graph.sync_chains import SyncChain
 
 if TYPE_CHECKING:
+    from livingdb.alerts.sinks import Sink
     from livingdb.commit.deriving.refresh import Outcome
     from livingdb.database.database import Database
     from livingdb.graph.draft import Action
@@ -198,6 +199,20 @@ class Sync:
             }
             for one in written
         ]
+
+    @property
+    def alerts(self) -> list[Sink]:
+        """Where its alerts go; `InvalidData` if a sink is of a kind that is not known here."""
+        from livingdb.alerts.sinks import from_json
+
+        return [from_json(one) for one in self._chain[-1].guard.get("alerts") or ()]
+
+    @property
+    def on_break(self) -> str | None:
+        """What becomes of a view that cannot follow a schema change; None of other syncs."""
+        if not self._is_derived or self._chain[0].spec["what"] == "clone":
+            return None
+        return View.from_json(self._chain[0].spec).on_break
 
     @property
     def trail(self) -> list[dict[str, Any]]:

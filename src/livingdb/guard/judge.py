@@ -117,21 +117,23 @@ def _known_condition(data: Mapping[str, Any]) -> Condition:
 
 def check_guard(guard: Mapping[str, Any], direction: str, when: str, what: str) -> None:
     """`IllegalSync` for actions that such a sync cannot take."""
-    for data in guard.get("conditions", ()):
+    for at, data in enumerate(guard.get("conditions", ())):
         action = data.get("action", "detach")
         text = data["text"]
         if action == "fail" and when != "immediate":
             raise IllegalSync(
                 f"{text}: action='fail' aborts the transaction of the source, which an immediate "
-                f"sync can, and when={when!r} is over by then; 'hold' stops the change"
+                f"sync can, and when={when!r} is over by then; 'hold' stops the change",
+                at,
             )
         if direction == "both" and action in ("hold", "quarantine"):
             raise IllegalSync(
                 f"{text}: action={action!r} keeps a change from one of two branches that are both "
-                "written; a two-way sync can detach, warn or fail"
+                "written; a two-way sync can detach, warn or fail",
+                at,
             )
         if action == "quarantine" and what == "model":
-            raise IllegalSync(f"{text}: a model has no rows that could be set aside")
+            raise IllegalSync(f"{text}: a model has no rows that could be set aside", at)
 
 
 class ConditionBroken(RuleViolation):

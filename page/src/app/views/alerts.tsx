@@ -3,7 +3,7 @@ import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, post, type Value } from "../api";
 import { tellChanged, useData } from "../live";
-import { Act, Choice, Field, Heading, Nothing, Shown, State, Time } from "../parts";
+import { Act, Choice, Field, Heading, NotOffered, Nothing, Shown, State, Time } from "../parts";
 import { to } from "../route";
 import { type AlertInfo, type SyncInfo } from "../types";
 import { plural } from "../words";
@@ -36,6 +36,8 @@ function Looked({ of, words }: { of: Value | undefined; words: string }): JSX.El
   return <p class="note">{words} by <span dir="auto">{look.by}</span>{look.time && <> · <Time of={new Date(look.time / 1000).toISOString()} /></>}{look.note && <>: <span dir="auto">{look.note}</span></>}</p>;
 }
 
+const TO_SETTLE = "that takes the role maintainer on what it is about";
+
 function Alert({ of, isSync }: { of: AlertInfo; isSync: boolean }): JSX.Element {
   const [note, setNote] = useState("");
   const act = (action: string) => () => post(`/v1/alerts/${of.number}`, { action, note });
@@ -45,8 +47,9 @@ function Alert({ of, isSync }: { of: AlertInfo; isSync: boolean }): JSX.Element 
       <p dir="auto">{of.message}</p>
       <p class="note">{of.state} · <Time of={of.time} />{of.deliveries.length ? ` · sent to ${plural(of.deliveries.length, "sink")}` : ""}</p>
       <Looked of={of.details.acknowledged} words="Acknowledged" /><Looked of={of.details.resolved} words="Resolved" />
-      {of.state !== "resolved" && <div class="row">{isSync && <a class="button" href={to("syncs", { name: of.sync })} aria-label={`Look at it: ${of.sync}`}>Look at it</a>}<Field label="Note" value={note} onChange={setNote} placeholder="what you found" />
+      {of.state !== "resolved" && of.may_settle && <div class="row">{isSync && <a class="button" href={to("syncs", { name: of.sync })} aria-label={`Look at it: ${of.sync}`}>Look at it</a>}<Field label="Note" value={note} onChange={setNote} placeholder="what you found" />
         {of.state === "open" && <Act words="Acknowledge" act={act("acknowledge")} onDone={done} />}
-        <Act words="Resolve" act={act("resolve")} onDone={done} /></div>}</li>
+        <Act words="Resolve" act={act("resolve")} onDone={done} /></div>}
+      {of.state !== "resolved" && !of.may_settle && <div class="row">{isSync && <a class="button" href={to("syncs", { name: of.sync })} aria-label={`Look at it: ${of.sync}`}>Look at it</a>}<NotOffered of={[["Acknowledge", TO_SETTLE], ["Resolve", TO_SETTLE]]} /></div>}</li>
   );
 }

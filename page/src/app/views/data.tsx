@@ -5,9 +5,10 @@ import { get, post, type Column, type Row } from "../api";
 import { useData, useKept } from "../live";
 import { Choice, Field, Heading, Nothing, RowTable, Shown, SnapshotLink } from "../parts";
 import { useBranches } from "../refs";
+import { useRights } from "../rights";
 import { go, remember, to, type Route } from "../route";
 import { type Page, type Rows, type Snapshot, type SqlAnswer, type SyncInfo, type TableInfo } from "../types";
-import { useDefaultBranch, useMayWrite } from "../user";
+import { useDefaultBranch } from "../user";
 import { isAlike, isNumber, number, plural, text, when } from "../words";
 import { DifferenceTable } from "./differences";
 import { Edits, quoted, useEdits } from "./edits";
@@ -72,8 +73,8 @@ function TableView({ at, table, isBranch, given }: { at: string; table: string; 
   const isShown = rows.data !== null;
   const syncs = useData(isShown ? "syncs" : "", async (signal) => isShown ? get<{ syncs: SyncInfo[] }>("/v1/syncs", {}, signal) : null, ["sync"]);
   const maker = syncs.data?.syncs.find((sync) => sync.target === at && sync.direction === "forward" && sync.state !== "detached");
-  const mayWrite = useMayWrite(at);
-  const canEdit = isBranch && !past && !maker && mayWrite && (syncs.data !== null || syncs.error !== null);
+  const rights = useRights(), toWrite = isBranch ? rights.on(at, "write") : "";
+  const canEdit = isBranch && !past && !maker && !toWrite && (syncs.data !== null || syncs.error !== null);
   const changes = useData(`changes ${past?.id ?? ""} ${table}`, async (signal) => {
     if (!past || !past.parents.length) return null;
     return get<Rows & { more: boolean }>("/v1/diff/rows", { before: `id:${past.parents[0]}`, after: `id:${past.id}`, table, limit: PAGE }, signal);
@@ -116,10 +117,10 @@ function TableView({ at, table, isBranch, given }: { at: string; table: string; 
             {rows.data?.next && !rows.isOld && <button type="button" onClick={() => setPages([...pages, rows.data?.next ?? null])}>More rows</button>}
             {canEdit && key.length > 0 && info.data && <button type="button" onClick={() => setChosen({ row: emptyRow(info.data?.columns ?? []), column: "", isNew: true })}>New row</button>}
           </div>
-          {isBranch && !mayWrite && !maker && <p class="note">You may read {at}, and not change it: that takes the role writer. Ask who owns the database for it.</p>}
+          {toWrite && !maker && <p class="note">You may read {at}, and not change it: {toWrite}. Ask who owns the database for it.</p>}
           {maker && !past && <p class="note">Made by the sync <a href={to("syncs", { name: maker.name })} dir="auto">{maker.name}</a>: change {maker.sources.join(", ")}, or detach the sync.</p>}
         </div>
-        {chosen && info.data && <RowPanel key={`${JSON.stringify(chosen.row)} ${chosen.column}`} at={ref} info={info.data} row={chosen.row} column={chosen.column} isNew={chosen.isNew ?? false} canEdit={canEdit && key.length > 0} makes={maker?.makes ?? ""} isPast={past !== null} isBranch={isBranch} onClose={() => setChosen(null)}
+        {chosen && info.data && <RowPanel key={`${JSON.stringify(chosen.row)} ${chosen.column}`} at={ref} info={info.data} row={chosen.row} column={chosen.column} isNew={chosen.isNew ?? false} canEdit={canEdit && key.length > 0} canErase={!rights.everywhere("owner")} makes={maker?.makes ?? ""} isPast={past !== null} isBranch={isBranch} onClose={() => setChosen(null)}
           onEdit={(edit) => { setEdits([...edits.filter((one) => one.table !== table || !isSame(one.key, edit.key)), { ...edit, table, columns: info.data?.columns ?? [] }]); setChosen(null); }} />}
       </div>
       {edits.length > 0 && <Edits branch={at} edits={edits} onChange={setEdits} />}

@@ -4,13 +4,14 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { el, type Child } from "../../graph/elements";
 import { titleOf, type GraphData, type Node, type Sync } from "../../graph/model";
 import { handle, mount, update } from "../../graph/mount";
-import { additions } from "../../graph/panel";
+import { additions, fillPanel } from "../../graph/panel";
 import { Failure, get, patch, post, put, remove } from "../api";
 import { useData } from "../live";
 import { Choice, Dialog, Field, Nothing, Problem } from "../parts";
+import { refusedWords, useRights, type Rights } from "../rights";
 import { go, remember, to, type Route } from "../route";
-import { actionsOf, SyncDialog, wordsOf, type ActedSync, type SyncAction } from "../sync_actions";
-import { type SyncInfo } from "../types";
+import { actionsOf, refusedOf, SyncDialog, wordsOf, type ActedSync, type SyncAction } from "../sync_actions";
+import { type SyncDeed, type SyncInfo } from "../types";
 import { useDefaultBranch, useUser } from "../user";
 import { duration, lagWords, number, plural, short } from "../words";
 import { NewBranch } from "./new_branch";
@@ -36,10 +37,13 @@ function upTo(data: GraphData, count: number): GraphData {
   return { ...data, nodes, links, details, syncs: [], isPast: true };
 }
 
-/** The graph with how far each sync is behind. */
+/** What a sync of the graph has besides: what may be done about it. */
+type SteeredSync = Sync & { may?: SyncDeed[] };
+
+/** The graph with how far each sync is behind, and what may be done about it. */
 function withLags(data: GraphData, told: SyncInfo[]): GraphData {
-  const known = new Map(told.map((sync) => [sync.name, sync.lag ? `${number(sync.lag)} behind, ${duration(sync.lag_seconds)}` : lagWords(sync)]));
-  return { ...data, syncs: data.syncs.map((sync) => ({ ...sync, lag: known.get(sync.name) })) };
+  const known = new Map(told.map((sync) => [sync.name, { lag: sync.lag ? `${number(sync.lag)} behind, ${duration(sync.lag_seconds)}` : lagWords(sync), may: sync.may }]));
+  return { ...data, syncs: data.syncs.map((sync): SteeredSync => ({ ...sync, ...known.get(sync.name) })) };
 }
 
 export function GraphView({ route }: { route: Route }): JSX.Element {
@@ -50,7 +54,7 @@ export function GraphView({ route }: { route: Route }): JSX.Element {
   }, [...KINDS]);
   const [deed, setDeed] = useState<{ what: Deed; node: Node } | null>(null);
   const [asked, setAsked] = useState<AskedSync | null>(null);
-  const user = useUser();
+  const user = useUser(), rights = useRights(), mine = useRef(rights);
   const [moment, setMoment] = useState<number | null>(null);
   const marked = useRef<Node | null>(null);
   const isMounted = useRef(false), seen = useRef(moment);
@@ -59,9 +63,9 @@ export function GraphView({ route }: { route: Route }): JSX.Element {
 
   useEffect(() => {
     if (!shown) return;
-    additions.parts = (node) => deedsOf(node, marked, setDeed, setAsked);
+    additions.parts = (node) => deedsOf(node, marked, mine.current, setDeed, setAsked);
     additions.syncParts = (sync) => [
-      el("span", { class: "deeds", role: "group", "aria-label": `What can be done about ${sync.name}` }, ...syncButtons(sync, setAsked),
+      el("span", { class: "deeds", role: "group", "aria-label": `What can be done about ${sync.name}` }, ...syncButtons(sync, mine.current, setAsked),
         el("a", { class: "button", href: to("syncs", { name: sync.name }), "aria-label": `More about ${sync.name}` }, "More"))];
     if (isMounted.current) {
       update(shown, seen.current !== moment);
@@ -78,6 +82,11 @@ export function GraphView({ route }: { route: Route }): JSX.Element {
     const wanted = handle.nodes.find((node) => route.given.at && node.id.startsWith(route.given.at));
     if (wanted) handle.select(wanted, true);
   }, [shown]);
+  useEffect(() => {
+    if (mine.current === rights) return;
+    mine.current = rights;
+    if (isMounted.current) fillPanel();
+  }, [rights]);
   const unmount = useRef<() => void>(() => {}), remembering = useRef(0);
   useEffect(() => () => { window.clearTimeout(remembering.current); unmount.current(); }, []);
   useEffect(() => {
@@ -135,15 +144,37 @@ export function GraphView({ route }: { route: Route }): JSX.Element {
 interface AskedSync { sync: ActedSync; action: SyncAction }
 type AskSync = (asked: AskedSync) => void;
 
+const actedOn = (sync: SteeredSync): ActedSync => ({ ...sync, target: handle.lanes[sync.target].name });
+
 /** A button for each thing that can be done about a sync. */
-function syncButtons(sync: Sync, ask: AskSync): HTMLElement[] {
-  const acted: ActedSync = { ...sync, target: handle.lanes[sync.target].name };
-  return actionsOf(acted).map((action) => el("button",
+function syncButtons(sync: Sync, rights: Rights, ask: AskSync): HTMLElement[] {
+  const acted = actedOn(sync);
+  return actionsOf(acted).filter((action) => !rights.sync(acted, action)).map((action) => el("button",
     { type: "button", "aria-label": `${wordsOf(action)} ${sync.name}…`, onclick: () => ask({ sync: acted, action }) }, `${wordsOf(action)}…`));
 }
 
-function deedsOf(node: Node, marked: { current: Node | null }, choose: (deed: { what: Deed; node: Node }) => void, ask: AskSync): Child[] {
+/** What is not offered, and why: a line for each reason. */
+const refusedParts = (refused: [words: string, refusal: string][]): Child[] =>
+  refusedWords(refused).map((words) => el("p", { class: "note refused", dir: "auto" }, words));
+
+/** The right that a deed takes, wherever it can be done from a snapshot. */
+function refusalOf(what: Deed, node: Node, rights: Rights): string {
+  if (what === "branch" || what === "tag") return rights.someName("writer");
+  if (what === "untag") return node.tags.map((tag) => rights.name(tag, "maintainer")).sort()[0] ?? "";
+  if (what === "default") return rights.everywhere("maintainer");
+  if (what === "rename" || what === "drop") return rights.onAnyOf(node.heads, what);
+  if (what === "merge") return rights.anywhere("merge");
+  return rights.anywhere(what === "reset" ? "reset" : "write");
+}
+
+function deedsOf(node: Node, marked: { current: Node | null }, rights: Rights, choose: (deed: { what: Deed; node: Node }) => void, ask: AskSync): Child[] {
   const button = (words: string, act: () => void): HTMLElement => el("button", { type: "button", onclick: act }, words);
+  const refused: [words: string, refusal: string][] = [];
+  const offer = (words: string, what: Deed): void => {
+    const refusal = refusalOf(what, node, rights);
+    if (refusal) refused.push([words, refusal]);
+    else parts.push(button(words, () => choose({ what, node })));
+  };
   const heads = node.heads.length > 0;
   const parts: Child[] = [
     el("a", { class: "button", href: to("data", { ref: heads ? node.heads[0] : node.id }) }, "Tables"),
@@ -158,26 +189,33 @@ function deedsOf(node: Node, marked: { current: Node | null }, choose: (deed: { 
   } else if (marked.current) {
     parts.push(el("button", { type: "button", "aria-pressed": "true", onclick: () => { marked.current = null; handle.select(node); } }, "Compare: choose another snapshot"));
   } else parts.push(button("Compare…", () => { marked.current = node; handle.select(node); }));
-  parts.push(button("Branch…", () => choose({ what: "branch", node })), button("Tag…", () => choose({ what: "tag", node })));
-  if (node.tags.length) parts.push(button("Drop tag…", () => choose({ what: "untag", node })));
-  if (heads) parts.push(button("Merge…", () => choose({ what: "merge", node })));
-  if (parent) parts.push(button("Pick…", () => choose({ what: "pick", node })));
-  if (!isStart) parts.push(button("Revert…", () => choose({ what: "revert", node })));
-  parts.push(button("Reset to it…", () => choose({ what: "reset", node })));
-  if (heads) parts.push(el("a", { class: "button", href: to("log", { branch: node.heads[0] }) }, "Log"), button("Default…", () => choose({ what: "default", node })));
-  if (heads) parts.push(button("Rename…", () => choose({ what: "rename", node })), button("Drop…", () => choose({ what: "drop", node })));
-  return [...handle.syncs.filter((sync) => sync.target === node.lane && sync.state !== "active").flatMap((sync) => stoppedParts(sync, ask)),
-    el("div", { class: "deeds", role: "group", "aria-label": "What can be done here" }, ...parts)];
+  offer("Branch…", "branch");
+  offer("Tag…", "tag");
+  if (node.tags.length) offer("Drop tag…", "untag");
+  if (heads) offer("Merge…", "merge");
+  if (parent) offer("Pick…", "pick");
+  if (!isStart) offer("Revert…", "revert");
+  offer("Reset to it…", "reset");
+  if (heads) {
+    parts.push(el("a", { class: "button", href: to("log", { branch: node.heads[0] }) }, "Log"));
+    offer("Default…", "default");
+    offer("Rename…", "rename");
+    offer("Drop…", "drop");
+  }
+  return [...handle.syncs.filter((sync) => sync.target === node.lane && sync.state !== "active").flatMap((sync) => stoppedParts(sync, rights, ask)),
+    el("div", { class: "deeds", role: "group", "aria-label": "What can be done here" }, ...parts), ...refusedParts(refused)];
 }
 
 /** Why a sync stopped, and what lets it go on: told before anything else. */
-function stoppedParts(sync: Sync, ask: AskSync): Child[] {
-  const acted: ActedSync = { ...sync, target: handle.lanes[sync.target].name };
+function stoppedParts(sync: Sync, rights: Rights, ask: AskSync): Child[] {
+  const acted = actedOn(sync);
   const actions = actionsOf(acted).filter((one) => one !== "detach" && one !== "refresh");
+  const offered = actions.filter((action) => !rights.sync(acted, action));
   return [
     el("p", { class: "bad", dir: "auto", "data-sync": sync.name }, `${sync.name} is ${sync.state}${sync.reason ? `: ${sync.reason}` : ""}`),
-    el("div", { class: "deeds", role: "group", "aria-label": `What lets ${sync.name} go on` }, ...actions.map((action, at) => el("button",
-      { type: "button", class: at ? "" : "main", onclick: () => ask({ sync: acted, action }) }, `${wordsOf(action)} ${sync.name}…`))),
+    offered.length ? el("div", { class: "deeds", role: "group", "aria-label": `What lets ${sync.name} go on` }, ...offered.map((action, at) => el("button",
+      { type: "button", class: at ? "" : "main", onclick: () => ask({ sync: acted, action }) }, `${wordsOf(action)} ${sync.name}…`))) : null,
+    ...refusedParts(refusedOf(acted, actions, rights)),
   ];
 }
 
@@ -194,10 +232,12 @@ const TITLES: Record<Exclude<Deed, "branch">, [title: string, action: string, la
 };
 
 function DeedDialog({ what, node, onClose }: { what: Exclude<Deed, "branch">; node: Node; onClose: () => void }): JSX.Element {
-  const lane = handle.lanes[node.lane].name, main = useDefaultBranch();
-  const [name, setName] = useState(what === "reset" || what === "revert" ? lane : (what === "merge" || what === "pick") && lane !== main ? main : "");
+  const lane = handle.lanes[node.lane].name, main = useDefaultBranch(), rights = useRights();
+  const meant = what === "reset" || what === "revert" ? lane : (what === "merge" || what === "pick") && lane !== main ? main : "";
+  const [name, setName] = useState(rights.on(meant, what === "reset" || what === "merge" ? what : "write") ? "" : meant);
   const [title, action, label] = TITLES[what];
-  const [head, setHead] = useState(node.heads[0] ?? ""), [tag, setTag] = useState(node.tags[0] ?? ""), [detach, setDetach] = useState(false);
+  const heads = node.heads.filter((one) => what === "rename" || what === "drop" ? !rights.on(one, what) : true), tags = node.tags.filter((one) => !rights.name(one, "maintainer"));
+  const [head, setHead] = useState(heads[0] ?? ""), [tag, setTag] = useState(tags[0] ?? ""), [detach, setDetach] = useState(false);
   const act = async (): Promise<void> => {
     if (what === "rename") await patch("/v1/branch", { name: head, to: name });
     if (what === "drop" && name !== head) throw new Failure("name", `This is ${head}, and not ${name}.`, 0);
@@ -213,8 +253,8 @@ function DeedDialog({ what, node, onClose }: { what: Exclude<Deed, "branch">; no
   return (
     <Dialog title={title} action={action} isDanger={what === "reset" || what === "drop" || what === "untag"} onClose={onClose} onDone={act}>
       <p class="note">Snapshot {node.id.slice(0, 10)} of {lane}: <span dir="auto">{titleOf(node)}</span></p>
-      {OF_HEADS.includes(what) && (node.heads.length > 1 ? <Choice label="Branch" value={head} options={node.heads} onChange={setHead} /> : <p>Branch <b dir="auto">{head}</b></p>)}
-      {what === "untag" && (node.tags.length > 1 ? <Choice label="Tag" value={tag} options={node.tags} onChange={setTag} /> : <p>Tag <b dir="auto">{tag}</b></p>)}
+      {OF_HEADS.includes(what) && (heads.length > 1 ? <Choice label="Branch" value={head} options={heads} onChange={setHead} /> : <p>Branch <b dir="auto">{head}</b></p>)}
+      {what === "untag" && (tags.length > 1 ? <Choice label="Tag" value={tag} options={tags} onChange={setTag} /> : <p>Tag <b dir="auto">{tag}</b></p>)}
       {label && <Field label={label} value={name} onChange={setName} required list={what === "tag" || OF_HEADS.includes(what) ? undefined : "refs"} />}
       {what === "untag" && <p class="note">The snapshot stays; retention may let it go once no tag holds it.</p>}
       {what === "default" && <p class="note">Everybody begins there, on the page and elsewhere, who does not say where.</p>}

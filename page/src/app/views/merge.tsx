@@ -3,7 +3,8 @@ import { type JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { post, type Row } from "../api";
 import { useData, useKept } from "../live";
-import { Act, Cell, Choice, Field, Heading, Nothing, Shown } from "../parts";
+import { Act, Cell, Choice, Field, Heading, NotOffered, Nothing, Shown } from "../parts";
+import { useRights } from "../rights";
 import { go, goAfter, type Route } from "../route";
 import { type Preview, type Snapshot } from "../types";
 import { isAlike, number, plural, refName, text } from "../words";
@@ -33,8 +34,8 @@ const countWords = (counts: Record<string, number>): string =>
   Object.entries(counts).filter(([, count]) => count > 0).map(([what, count]) => `${number(count)} ${what}`).join(", ") || "nothing";
 
 /** A merge looked at before it is made; `merge` makes it. */
-export function MergeForm({ source, into, preview, merge, words }: {
-  source: string; into: string; words: string;
+export function MergeForm({ source, into, preview, merge, words, refusal }: {
+  source: string; into: string; words: string; refusal: string;
   preview: (how: Rules) => Promise<Preview>;
   merge: (how: Rules & { settled: Settled; message: string }) => Promise<unknown>;
 }): JSX.Element {
@@ -83,7 +84,8 @@ export function MergeForm({ source, into, preview, merge, words }: {
                 {rowsOf(table).length > 0 && <Conflicts rows={rowsOf(table)} source={refName(source)} into={refName(into)} policy={tables[table] ?? whole} settled={settled[table] ?? []}
                   onSettle={(key, take) => setSettled({ ...settled, [table]: [...(settled[table] ?? []).filter((one) => !isAlike(one.key, key)), { key, take }] })} />}
               </fieldset>))}
-            <Act words={words} isMain isOff={found.isOld || (!told.is_clean && !areSettled)} act={() => merge({ on_conflict, granularity, settled, message })} />
+            {refusal ? <NotOffered of={[[words, refusal]]} />
+              : <Act words={words} isMain isOff={found.isOld || (!told.is_clean && !areSettled)} act={() => merge({ on_conflict, granularity, settled, message })} />}
           </>
         );
       }}</Shown>
@@ -124,7 +126,7 @@ function Conflicts({ rows, source, into, policy, settled, onSettle }: ConflictsP
 
 export function MergeView({ route }: { route: Route }): JSX.Element {
   const { source = "", into = "" } = route.given;
-  const [from, setFrom] = useState(source), [to_, setTo] = useState(into);
+  const [from, setFrom] = useState(source), [to_, setTo] = useState(into), rights = useRights();
   useEffect(() => { setFrom(source); setTo(into); }, [source, into]);
   return (
     <section class="page">
@@ -135,7 +137,7 @@ export function MergeView({ route }: { route: Route }): JSX.Element {
           <button type="submit">Preview</button>
         </form>
       </Heading>
-      {source && into ? <MergeForm key={`${source} ${into}`} source={source} into={into} words={`Merge into ${into}`}
+      {source && into ? <MergeForm key={`${source} ${into}`} source={source} into={into} words={`Merge into ${into}`} refusal={rights.on(into, "merge")}
         preview={(how) => post("/v1/merge/preview", { source, into, ...how })}
         merge={(how) => goAfter(post<Snapshot>("/v1/merge", { source, into, ...how }), "graph", (made) => ({ at: made.id }))} />
         : <Nothing><p>Choose the branch whose changes are wanted, and the one that shall have them.</p></Nothing>}

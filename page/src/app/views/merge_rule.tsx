@@ -2,11 +2,12 @@
 import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, put } from "../api";
-import { useData } from "../live";
+import { tellChanged, useData } from "../live";
 import { Dialog, Field, Shown } from "../parts";
+import { useRights } from "../rights";
 import { plural } from "../words";
 
-interface Rule { approvals: number; merge_only: boolean; checks: { text?: string }[] }
+interface Rule { approvals: number; merge_only: boolean; checks: { text: string; action?: string; severity?: string }[] }
 
 /** What a rule says, in words. */
 function ruleWords({ approvals, merge_only, checks }: Rule): string {
@@ -18,12 +19,12 @@ function ruleWords({ approvals, merge_only, checks }: Rule): string {
 /** What a branch asks of requests that lead to it, and a way to say it otherwise. */
 export function MergeRule({ branch, onChange }: { branch: string; onChange?: () => void }): JSX.Element {
   const found = useData(`rule ${branch}`, (signal) => get<Rule>("/v1/merge-rule", { branch }, signal), ["branch", "merge_request"]);
-  const [isAsked, setAsked] = useState(false);
+  const [isAsked, setAsked] = useState(false), toSet = useRights().on(branch, "set_rule");
   return (
     <Shown of={found}>{(rule) => (
       <>
-        <p class="note"><b dir="auto">{branch}</b> {ruleWords(rule)}. <button type="button" aria-label={`Change what ${branch} asks…`} onClick={() => setAsked(true)}>Change…</button></p>
-        {isAsked && <RuleDialog branch={branch} rule={rule} onClose={() => setAsked(false)} onDone={() => { found.reload(); onChange?.(); }} />}
+        <p class="note"><b dir="auto">{branch}</b> {ruleWords(rule)}. {!toSet && <button type="button" aria-label={`Change what ${branch} asks…`} onClick={() => setAsked(true)}>Change…</button>}</p>
+        {isAsked && <RuleDialog branch={branch} rule={rule} onClose={() => setAsked(false)} onDone={() => { found.reload(); tellChanged("branch"); onChange?.(); }} />}
       </>
     )}</Shown>
   );
@@ -32,7 +33,7 @@ export function MergeRule({ branch, onChange }: { branch: string; onChange?: () 
 function RuleDialog({ branch, rule, onClose, onDone }: { branch: string; rule: Rule; onClose: () => void; onDone: () => void }): JSX.Element {
   const [approvals, setApprovals] = useState(String(rule.approvals)), [only, setOnly] = useState(rule.merge_only);
   const change = async (): Promise<void> => {
-    await put("/v1/merge-rule", { branch, approvals: Number(approvals), checks: rule.checks, merge_only: only });
+    await put("/v1/merge-rule", { branch, approvals: Number(approvals), checks: rule.checks.map(({ text, action, severity }) => ({ text, action, severity })), merge_only: only });
     onDone();
   };
   return (

@@ -3,7 +3,8 @@ import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { titleOf, type Node } from "../../graph/model";
 import { Failure, post } from "../api";
-import { Choice, Dialog, Field } from "../parts";
+import { Choice, Dialog, Field, NotOffered } from "../parts";
+import { useRights } from "../rights";
 
 const STEPS: [string, string][] = [
   ["none", "no, it goes its own way"], ["forward", "it follows, and nobody else writes it"], ["both", "each takes what the other writes"],
@@ -21,6 +22,8 @@ function masksOf(columns: string, key: string): Record<string, string>[] {
 export function NewBranch({ node, lane, onClose }: { node: Node; lane: string; onClose: () => void }): JSX.Element {
   const [name, setName] = useState(""), [step, setStep] = useState("none"), [head, setHead] = useState(node.heads[0] ?? "");
   const [columns, setColumns] = useState(""), [key, setKey] = useState("");
+  const rights = useRights(), toFollow = rights.someName("maintainer"), toJoin = toFollow || (head ? rights.role(head, "maintainer") : "");
+  const steps = STEPS.filter(([way]) => way === "none" || !(way === "both" ? toJoin : toFollow));
   const make = (): Promise<unknown> => {
     if (step === "none") return post("/v1/branches", { name, from: `id:${node.id}` });
     const masks = step === "forward" ? masksOf(columns, key) : [];
@@ -30,7 +33,8 @@ export function NewBranch({ node, lane, onClose }: { node: Node; lane: string; o
     <Dialog title="A branch from here" action="Create branch" onClose={onClose} onDone={make}>
       <p class="note">Snapshot {node.id.slice(0, 10)} of {lane}: <span dir="auto">{titleOf(node)}</span></p>
       <Field label="Name of the new branch" value={name} onChange={setName} required />
-      {head && <Choice label={`Stays in step with ${head}`} value={step} options={STEPS} onChange={setStep} />}
+      {head && steps.length > 1 && <Choice label={`Stays in step with ${head}`} value={step} options={steps} onChange={setStep} />}
+      {head && <NotOffered of={[["a branch that follows", toFollow], ["one that is kept in step both ways", toJoin]]} />}
       {step !== "none" && node.heads.length > 1 && <Choice label="In step with" value={head} options={node.heads} onChange={setHead} />}
       {step === "forward" && <>
         <Field label="Columns that are masked in it" value={columns} onChange={setColumns} placeholder="none, or customers.email" />

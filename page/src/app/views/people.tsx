@@ -4,14 +4,40 @@ import { useState } from "preact/hooks";
 import { get, post, remove, type Row, type Value } from "../api";
 import { useData } from "../live";
 import { Choice, Dialog, Field, Heading, Nothing, RowTable, Shown, Time } from "../parts";
-import { type Me, type Rows } from "../types";
+import { ROLES, useRights } from "../rights";
+import { type Me, type Rows, type UserInfo } from "../types";
 import { text } from "../words";
+import { ObjectGrants } from "./object_grants";
 import { NewToken, Tokens } from "./tokens";
 
-const ROLES = ["reader", "writer", "maintainer", "owner"];
-
 export function PeopleView(): JSX.Element {
-  const found = useData("people", (signal) => get<{ users: Me[] }>("/v1/users", {}, signal), []);
+  return useRights().everywhere("owner") ? <Myself /> : <Everybody />;
+}
+
+/** What who is no owner is told: what they may do themselves. */
+function Myself(): JSX.Element {
+  const found = useData("me", (signal) => get<Me>("/v1/me", {}, signal), ["branch"]);
+  return (
+    <section class="page">
+      <Heading title="People" />
+      <Shown of={found}>{(me) => (
+        <ul class="cards"><li><b dir="auto">{me.name}</b><Roles of={me} /><ObjectGrants user={me.name} isOwner={false} onChange={() => {}} /></li></ul>)}</Shown>
+      <Nothing><p>Who else may do what is told to owners of the database. Ask one of them for another role.</p></Nothing>
+    </section>
+  );
+}
+
+function Roles({ of }: { of: UserInfo }): JSX.Element {
+  return (
+    <>
+      <ul class="plainlist">{of.grants.map((grant) => <li key={grant.role + grant.branches}>{grant.role} of {grant.branches === "*" ? "all branches" : <code>{grant.branches}</code>}</li>)}</ul>
+      {of.grants.length === 0 && <p class="note">No role was granted yet.</p>}
+    </>
+  );
+}
+
+function Everybody(): JSX.Element {
+  const found = useData("people", (signal) => get<{ users: UserInfo[] }>("/v1/users", {}, signal), []);
   const audit = useData("audit", (signal) => get<Rows>("/v1/audit", { limit: 50 }, signal), ["commit"]);
   const [isNew, setNew] = useState(false), [token, setToken] = useState("");
   const again = (): void => { found.reload(); audit.reload(); };
@@ -53,9 +79,10 @@ function Audit({ rows }: { rows: Row[] }): JSX.Element {
 
 interface Question { title: string; action: string; act: () => Promise<unknown> }
 
-function Person({ user, onToken, onChange }: { user: Me; onToken: (token: string) => void; onChange: () => void }): JSX.Element {
+function Person({ user, onToken, onChange }: { user: UserInfo; onToken: (token: string) => void; onChange: () => void }): JSX.Element {
   const [asked, setAsked] = useState<Question | null>(null), [isGranted, setGranted] = useState(false);
   const [areTokensShown, setTokensShown] = useState(false), [isTokenAsked, setTokenAsked] = useState(false);
+  const [areViewsShown, setViewsShown] = useState(false);
   return (
     <li><b dir="auto">{user.name}</b>
       <ul class="plainlist">{user.grants.map((grant) => (
@@ -64,8 +91,10 @@ function Person({ user, onToken, onChange }: { user: Me; onToken: (token: string
       <div class="row"><button type="button" onClick={() => setGranted(true)}>Grant a role…</button>
         <button type="button" onClick={() => setTokenAsked(true)}>New token…</button>
         <button type="button" aria-expanded={areTokensShown} onClick={() => setTokensShown(!areTokensShown)}>Tokens</button>
+        <button type="button" aria-expanded={areViewsShown} onClick={() => setViewsShown(!areViewsShown)}>Views</button>
         <button type="button" onClick={() => setAsked({ title: `Remove ${user.name}`, action: "Remove", act: () => remove("/v1/user", { name: user.name }) })}>Remove…</button></div>
       {areTokensShown && <Tokens user={user.name} onChange={onChange} />}
+      {areViewsShown && <ObjectGrants user={user.name} isOwner onChange={onChange} />}
       {isGranted && <NewGrant user={user.name} onClose={() => { setGranted(false); onChange(); }} />}
       {isTokenAsked && <NewToken user={user.name} onToken={onToken} onClose={() => { setTokenAsked(false); setTokensShown(false); }} />}
       {asked && <Dialog title={asked.title} action={asked.action} isDanger onClose={() => { setAsked(null); onChange(); }} onDone={asked.act}>

@@ -3,23 +3,25 @@ import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, post } from "../api";
 import { useData } from "../live";
-import { Act, Choice, Dialog, Field, Heading, Nothing, Shown, State, Time } from "../parts";
+import { Act, Choice, Dialog, Field, Heading, NotOffered, Nothing, Shown, State, Time } from "../parts";
+import { useRights } from "../rights";
 import { goAfter, to, type Route } from "../route";
 import { type CheckInfo, type RequestDetails, type RequestInfo, type Snapshot } from "../types";
-import { useDefaultBranch } from "../user";
+import { useDefaultBranch, useUser } from "../user";
 import { MergeForm } from "./merge";
 import { MergeRule } from "./merge_rule";
 
 const DONE: Record<string, string> = { comment: "said", approve: "approved", close: "closed it", reopen: "reopened it", merge: "merged it" };
 
 export function RequestsView({ route }: { route: Route }): JSX.Element {
-  const [isNew, setNew] = useState(false), [state, setState] = useState("all"), main = useDefaultBranch();
+  const [isNew, setNew] = useState(false), [state, setState] = useState("all"), main = useDefaultBranch(), toAsk = useRights().roleAnywhere("writer");
   const chosen = Number(route.given.number ?? 0);
   const found = useData(`requests ${state}`, (signal) => get<{ merge_requests: RequestInfo[]; next: number | null }>("/v1/merge-requests", { state: state === "all" ? undefined : state }, signal), ["merge_request"]);
   if (chosen) return <RequestView key={chosen} number={chosen} />;
   return (
     <section class="page">
-      <Heading title="Merge requests"><Choice label="Show" value={state} options={["all", "open", "merged", "closed"]} onChange={setState} /><button type="button" class="main" onClick={() => setNew(true)}>New request…</button></Heading>
+      <Heading title="Merge requests"><Choice label="Show" value={state} options={["all", "open", "merged", "closed"]} onChange={setState} />{!toAsk && <button type="button" class="main" onClick={() => setNew(true)}>New request…</button>}</Heading>
+      <NotOffered of={[["New request", toAsk]]} />
       <Shown of={found}>{({ merge_requests: all, next }) => all.length
         ? <><ul class="cards">{all.map((one) => (
           <li key={one.number}><a href={to("requests", { number: one.number })}><b dir="auto">#{one.number} {one.title || `${one.source} into ${one.target}`}</b></a> <State of={one.state} />
@@ -50,7 +52,9 @@ function RequestView({ number }: { number: number }): JSX.Element {
   const path = `/v1/merge-requests/${number}`;
   const found = useData(path, (signal) => get<RequestDetails>(path, {}, signal), ["merge_request", "commit"]);
   const checks = useData(`${path}/checks`, (signal) => get<{ checks: CheckInfo[] }>(`${path}/checks`, {}, signal), ["merge_request", "commit"]);
-  const [said, setSaid] = useState("");
+  const [said, setSaid] = useState(""), rights = useRights(), user = useUser();
+  const toApprove = (of: RequestInfo): string => rights.role(of.target, "writer");
+  const toEnd = (of: RequestInfo): string => of.author === user ? "" : rights.role(of.target, "maintainer");
   const note = (action: string) => async (): Promise<void> => { await post(`${path}/notes`, { action, text: said }); setSaid(""); };
   return (
     <section class="page">
@@ -72,13 +76,14 @@ function RequestView({ number }: { number: number }): JSX.Element {
           {request.state === "open" ? (
             <>
               <div class="bar"><Field label="Say something" value={said} onChange={setSaid} />
-                <Act words="Comment" act={note("comment")} /><Act words="Approve" act={note("approve")} /><Act words="Close the request" act={note("close")} /></div>
+                <Act words="Comment" act={note("comment")} />{!toApprove(request) && <Act words="Approve" act={note("approve")} />}{!toEnd(request) && <Act words="Close the request" act={note("close")} />}</div>
+              <NotOffered of={[["Approve", toApprove(request)], ["Close the request", toEnd(request)]]} />
               <h3>Merge</h3>
-              <MergeForm source={request.source} into={request.target} words={`Merge into ${request.target}`}
+              <MergeForm source={request.source} into={request.target} words={`Merge into ${request.target}`} refusal={rights.on(request.target, "merge_request")}
                 preview={(how) => post("/v1/merge/preview", { source: request.source, into: request.target, ...how })}
                 merge={(how) => goAfter(post<Snapshot>(`${path}/merge`, how), "graph", (made) => ({ at: made.id }))} />
             </>
-          ) : <div class="row">{request.state === "closed" && <Act words="Reopen" act={note("reopen")} />}
+          ) : <div class="row">{request.state === "closed" && (toEnd(request) ? <NotOffered of={[["Reopen", toEnd(request)]]} /> : <Act words="Reopen" act={note("reopen")} />)}
             {request.snapshot && <a class="button" href={to("graph", { at: request.snapshot })}>See the merge</a>}</div>}
         </>
       )}</Shown>

@@ -3,7 +3,8 @@ import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, put } from "../api";
 import { useData, type Loaded } from "../live";
-import { Choice, Dialog, Field, Shown } from "../parts";
+import { Choice, Dialog, Field, NotOffered, Shown } from "../parts";
+import { useRights } from "../rights";
 import { type RetentionInfo } from "../types";
 import { plural } from "../words";
 
@@ -31,13 +32,13 @@ const THINNED_OF: Record<string, string> = { hourly: "hour", daily: "day", weekl
 /** What is kept, and a way to say it otherwise. */
 export function RetentionRules(): JSX.Element {
   const kept = useRetention();
-  const [asked, setAsked] = useState<{ pattern: string; rule: RetentionInfo } | null>(null);
+  const [asked, setAsked] = useState<{ pattern: string; rule: RetentionInfo } | null>(null), toSay = useRights().everywhere("maintainer");
   return (
     <Shown of={kept}>{(policy) => (
       <>
         <h3>What is kept</h3>
-        <Rules of={policy} onChange={(pattern, rule) => setAsked({ pattern, rule })} />
-        <p><button type="button" onClick={() => setAsked({ pattern: "agent/*", rule: EMPTY })}>A rule for some branches…</button></p>
+        <Rules of={policy} onChange={toSay ? undefined : (pattern, rule) => setAsked({ pattern, rule })} />
+        {toSay ? <NotOffered of={[["Change what is kept", toSay]]} /> : <p><button type="button" onClick={() => setAsked({ pattern: "agent/*", rule: EMPTY })}>A rule for some branches…</button></p>}
         {asked && <RuleDialog {...asked} policy={policy} onClose={() => setAsked(null)} onDone={kept.reload} />}
       </>
     )}</Shown>

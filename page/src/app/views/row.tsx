@@ -9,16 +9,17 @@ import { to } from "../route";
 import { type Lineage, type Rows, type TableInfo } from "../types";
 import { isAlike, plural, refName, text, when } from "../words";
 import { changesOf, type Edit } from "./edits";
+import { GoesInto } from "./goes_into";
 import { EraseDialog, Places } from "./row_places";
 
 const MOST_STEPS = 50, MOST_ROWS = 50;
 
 interface RowPanelProps {
-  at: string; info: TableInfo; row: Row; column: string; isNew: boolean; canEdit: boolean; makes: string; isPast: boolean; isBranch: boolean;
+  at: string; info: TableInfo; row: Row; column: string; isNew: boolean; canEdit: boolean; canErase: boolean; makes: string; isPast: boolean; isBranch: boolean;
   onClose: () => void; onEdit: (edit: Omit<Edit, "table" | "columns">) => void;
 }
 
-export function RowPanel({ at, info, row, column, isNew, canEdit, makes, isPast, isBranch, onClose, onEdit }: RowPanelProps): JSX.Element {
+export function RowPanel({ at, info, row, column, isNew, canEdit, canErase, makes, isPast, isBranch, onClose, onEdit }: RowPanelProps): JSX.Element {
   const isKnown = !isNew && info.key.length > 0;  // A row without a key is one of those like it.
   const [values, setValues] = useState<Record<string, string | null>>(
     Object.fromEntries(info.columns.map(({ name }) => [name, row[name] === null ? null : text(row[name])])));
@@ -65,7 +66,8 @@ export function RowPanel({ at, info, row, column, isNew, canEdit, makes, isPast,
       </form>
       {isKnown && <History at={at} info={info} keys={key} />}
       {isKnown && isBranch && !isPast && <Places branch={at} table={info.name} keys={key} />}
-      {isKnown && canEdit && <p><button type="button" class="danger" onClick={() => setErased(true)}>Erase for good…</button></p>}
+      {isKnown && <GoesInto at={at} table={info.name} keys={key} />}
+      {isKnown && canEdit && canErase && <p><button type="button" class="danger" onClick={() => setErased(true)}>Erase for good…</button></p>}
     </aside>
     {isErased && <EraseDialog branch={at} table={info.name} keyValues={info.key.map((name) => row[name])} onClose={() => setErased(false)} />}</>
   );

@@ -3,8 +3,9 @@ import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { asFailure, Failure, get, post } from "../api";
 import { useData } from "../live";
-import { Act, Choice, Field, Heading, Nothing, Problem, Shown, SnapshotLink, State, Wide } from "../parts";
+import { Act, Choice, Field, Heading, NotOffered, Nothing, Problem, Shown, SnapshotLink, State, Wide } from "../parts";
 import { useBranches } from "../refs";
+import { useRights } from "../rights";
 import { go, to, type Route } from "../route";
 import { type Explanation, type Snapshot, type SqlAnswer, type SyncInfo, type TableInfo } from "../types";
 import { useDefaultBranch } from "../user";
@@ -93,7 +94,7 @@ function Try({ branch, tables }: { branch: string; tables: TableInfo[] }): JSX.E
       setSync(found.legal.includes("both") ? "both" : found.legal[0] ?? "none");
     } catch (failure) { setError(asFailure(failure)); }
   };
-  const [made, setMade] = useState<Snapshot | null>(null);
+  const [made, setMade] = useState<Snapshot | null>(null), toChange = useRights().on(branch, "change_schema");
   const apply = async (): Promise<void> => {
     if (sync !== "none" && !name.trim())
       throw new Failure("invalid_name", sync === "forward" ? "Type a name for the new version first." : "Type a name under which the old version stays first, or choose no sync.", 422);
@@ -117,9 +118,9 @@ function Try({ branch, tables }: { branch: string; tables: TableInfo[] }): JSX.E
           {Object.entries(told.illegal).map(([direction, why]) => <p key={direction} class="bad"><b>{direction}</b>: {why}</p>)}
           {told.scans.length > 0 && <p class="note">It reads every row of {told.scans.join(", ")}.</p>}
           {told.failures.map((one) => <p key={one} class="bad">{one}</p>)}
-          <div class="bar"><Choice label="Sync direction" value={sync} options={["none", ...told.legal.filter((one) => one !== "none")].map((one): [string, string] => [one, `${one}: ${DIRECTIONS[one] ?? one}`])} onChange={setSync} />
+          {toChange ? <NotOffered of={[[`Change ${branch}`, toChange]]} /> : <div class="bar"><Choice label="Sync direction" value={sync} options={["none", ...told.legal.filter((one) => one !== "none")].map((one): [string, string] => [one, `${one}: ${DIRECTIONS[one] ?? one}`])} onChange={setSync} />
             {sync !== "none" && <Field label={sync === "forward" ? "Name of the new version" : "Name under which the old version stays"} value={name} onChange={setName} required />}
-            <Act words={`Change ${branch}`} isMain act={apply} onDone={() => { setTold(null); setChange(""); }} /></div>
+            <Act words={`Change ${branch}`} isMain act={apply} onDone={() => { setTold(null); setChange(""); }} /></div>}
         </div>)}
     </div>
   );

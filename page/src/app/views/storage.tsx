@@ -3,30 +3,37 @@ import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, post } from "../api";
 import { useData } from "../live";
-import { Act, Dialog, Heading, Nothing, Shown, State, Time, Wide } from "../parts";
+import { Act, Dialog, Heading, NotOffered, Nothing, Shown, State, Time, Wide } from "../parts";
+import { useRights } from "../rights";
 import { to } from "../route";
 import { type JobInfo, type StatusInfo, type StatusLine, type StorageInfo } from "../types";
 import { bytes, duration, number, plural } from "../words";
 import { BackupDialog, ExportDialog } from "./copies";
 import { EVERYTHING, RetentionRules, Rules, ruleWords, useRetention } from "./retention";
 
+const UPKEEP = ["Advice", "Compact", "What could be freed?", "Free it", "Check", "Do what is due"];
+
 export function StorageView(): JSX.Element {
   const storage = useData("storage", (signal) => get<StorageInfo>("/v1/storage", {}, signal), ["commit", "branch"]);
   const status = useData("status", (signal) => get<StatusInfo>("/v1/status", {}, signal), ["commit", "sync", "alert"]);
   const [asked, setAsked] = useState<"free" | "backup" | "export" | "">("");
-  const close = (): void => setAsked("");
+  const close = (): void => setAsked(""), rights = useRights();
+  const toMaintain = rights.everywhere("maintainer"), toCopy = rights.everywhere("owner");
   return (
     <section class="page">
       <Heading title="Storage and upkeep">
-        <a class="button" href={to("advice")}>Advice</a>
-        <Act words="Compact" act={() => post("/v1/compact")} />
-        <Act words="What could be freed?" act={() => post("/v1/collect", { dry_run: true })} />
-        <button type="button" onClick={() => setAsked("free")}>Free it…</button>
-        <Act words="Check" act={() => post("/v1/check", {})} />
-        <Act words="Do what is due" act={() => post("/v1/upkeep")} />
-        <button type="button" onClick={() => setAsked("backup")}>Back up…</button>
-        <button type="button" onClick={() => setAsked("export")}>Export…</button>
+        {!toMaintain && <>
+          <a class="button" href={to("advice")}>Advice</a>
+          <Act words="Compact" act={() => post("/v1/compact")} />
+          <Act words="What could be freed?" act={() => post("/v1/collect", { dry_run: true })} />
+          <button type="button" onClick={() => setAsked("free")}>Free it…</button>
+          <Act words="Check" act={() => post("/v1/check", {})} />
+          <Act words="Do what is due" act={() => post("/v1/upkeep")} /></>}
+        {!toCopy && <>
+          <button type="button" onClick={() => setAsked("backup")}>Back up…</button>
+          <button type="button" onClick={() => setAsked("export")}>Export…</button></>}
       </Heading>
+      <NotOffered of={[...UPKEEP.map((words): [string, string] => [words, toMaintain]), ["Back up", toCopy], ["Export", toCopy]]} />
       {asked === "free" && <Free onClose={close} />}
       {asked === "backup" && <BackupDialog onClose={close} />}
       {asked === "export" && <ExportDialog onClose={close} />}
@@ -140,8 +147,10 @@ function evidence(of: Advice): string {
 /** What would cost less, with its evidence; done and undone from here. */
 export function AdviceView(): JSX.Element {
   const found = useData("advice", (signal) => get<{ mode: string; advice: Advice[] }>("/v1/advice", {}, signal), ["job"]);
+  const toTune = useRights().everywhere("maintainer");
   return (
-    <section class="page"><Heading title="Advice" note="What would make the work that is done here cost less"><Act words="Look for advice" act={() => post("/v1/tune", {})} /></Heading>
+    <section class="page"><Heading title="Advice" note="What would make the work that is done here cost less">{!toTune && <Act words="Look for advice" act={() => post("/v1/tune", {})} />}</Heading>
+      <NotOffered of={[["Look for advice", toTune]]} />
       <Jobs />
       <Shown of={found}>{({ mode, advice }) => advice.length ? <ul class="cards">{advice.map((one) => (
         <li key={one.number}><b>{one.action}</b> <State of={one.state} /><p>{one.reason}</p>

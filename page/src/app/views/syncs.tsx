@@ -3,12 +3,14 @@ import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, patch, post, type Row } from "../api";
 import { useData } from "../live";
-import { Act, Field, Heading, Nothing, RowTable, Shown, State, Time, Wide } from "../parts";
+import { Act, Field, Heading, NotOffered, Nothing, RowTable, Shown, State, Time, Wide } from "../parts";
+import { useRights } from "../rights";
 import { to, type Route } from "../route";
-import { actionsOf, SyncDialog, wordsOf, type SyncAction } from "../sync_actions";
+import { actionsOf, refusedOf, SyncDialog, wordsOf, type SyncAction } from "../sync_actions";
 import { type SyncDetails, type SyncInfo } from "../types";
 import { useUser } from "../user";
 import { duration, lagWords, reasonWords, text } from "../words";
+import { SyncGuards } from "./sync_guards";
 import { Versions } from "./versions";
 
 const WHENS = ["immediate", "deferred", "on demand", "every 10 minutes", "lag 10 minutes", "downstream"];
@@ -18,7 +20,8 @@ const MAKES: Record<string, string> = { view: "view", function: "view by a funct
 const makes = (sync: SyncInfo): string => MAKES[sync.makes] ?? sync.makes;
 
 export function SyncsView({ route }: { route: Route }): JSX.Element {
-  const [words, setWords] = useState("");
+  const [words, setWords] = useState(""), rights = useRights();
+  const toMake = rights.someName("maintainer"), toRun = rights.everywhere("maintainer");
   const found = useData("syncs", (signal) => get<{ syncs: SyncInfo[] }>("/v1/syncs", {}, signal), ["sync", "commit"]);
   if (route.given.name) return <SyncView key={route.given.name} name={route.given.name} />;
   const wanted = words.toLowerCase();
@@ -26,9 +29,10 @@ export function SyncsView({ route }: { route: Route }): JSX.Element {
     <section class="page">
       <Heading title="Syncs and views" note="What depends on what">
         <Field label="Find" value={words} onChange={setWords} placeholder="name or state" />
-        <a class="button" href={NEW_VIEW}>New view</a>
-        <Act words="Run all that is due" act={() => post("/v1/propagate")} />
+        {!toMake && <a class="button" href={NEW_VIEW}>New view</a>}
+        {!toRun && <Act words="Run all that is due" act={() => post("/v1/propagate")} />}
       </Heading>
+      <NotOffered of={[["New view", toMake], ["Run all that is due", toRun]]} />
       <Shown of={found}>{({ syncs }) => {
         const shown = syncs.filter((sync) => `${sync.name} ${sync.state} ${makes(sync)} ${sync.when}`.toLowerCase().includes(wanted));
         shown.sort((a, b) => Number(a.state === "active") - Number(b.state === "active") || a.name.localeCompare(b.name));
@@ -38,7 +42,7 @@ export function SyncsView({ route }: { route: Route }): JSX.Element {
               <tr key={sync.name}><td data-of="from" dir="auto">{sync.sources.join(", ")} {ARROWS[sync.direction]}</td>
                 <th scope="row"><a href={to("syncs", { name: sync.name })} dir="auto">{sync.target}</a></th>
                 <td data-of="kind">{makes(sync)}</td><td data-of="when">{sync.when}</td><td data-of="state"><State of={sync.state} /></td><td data-of="freshness">{lagWords(sync)}</td></tr>))}</tbody></table></Wide>
-        ) : <Nothing><p>{syncs.length ? "None is like that." : <>Nothing follows anything yet: <a href={NEW_VIEW}>derive a view</a>, or <a href={to("schemas")}>evolve a schema with a sync</a>.</>}</p></Nothing>;
+        ) : <Nothing><p>{syncs.length ? "None is like that." : toMake ? "Nothing follows anything yet." : <>Nothing follows anything yet: <a href={NEW_VIEW}>derive a view</a>, or <a href={to("schemas")}>evolve a schema with a sync</a>.</>}</p></Nothing>;
       }}</Shown>
     </section>
   );
@@ -48,29 +52,30 @@ function SyncView({ name }: { name: string }): JSX.Element {
   const found = useData(`sync ${name}`, (signal) => get<SyncDetails>("/v1/sync", { name }, signal), ["sync", "commit"]);
   const others = useData("syncs", (signal) => get<{ syncs: SyncInfo[] }>("/v1/syncs", {}, signal), ["sync"]);
   const [typed, setTyped] = useState<string | null>(null), [action, setAction] = useState<SyncAction | null>(null);
-  const user = useUser();
+  const user = useUser(), rights = useRights();
   return (
     <section class="page">
-      <Shown of={found}>{(sync) => (
+      <Shown of={found}>{(sync) => { const actions = actionsOf(sync), mine = actions.filter((one) => !rights.sync(sync, one)), toAlter = rights.sync(sync, "alter"); return (
         <>
           <Heading title={`${sync.sources.join(", ")} ${ARROWS[sync.direction]} ${sync.target}`}><a class="button" href={to("syncs")}>All syncs</a>
             <a class="button" href={to("data", { ref: sync.target })}>Its rows</a>
             <a class="button" href={to("provenance", { ref: sync.target })}>Where from</a></Heading>
           <p><State of={sync.state} /> {makes(sync)} · {sync.when} · {lagWords(sync)}</p>
           {sync.reason && <p class="bad" dir="auto">{sync.reason}</p>}
-          <div class="bar" role="group" aria-label="What can be done about it">{actionsOf(sync).map((one, at) => (
+          {mine.length > 0 && <div class="bar" role="group" aria-label="What can be done about it">{mine.map((one, at) => (
             <button type="button" key={one} class={at === 0 && sync.state !== "active" ? "main" : undefined} onClick={() => setAction(one)}>{wordsOf(one)}…</button>))}
-          </div>
+          </div>}
+          <NotOffered of={[...refusedOf(sync, actions, rights), ["Change when it runs", toAlter], ["Change what guards it", toAlter]]} />
           {action && <SyncDialog sync={sync} action={action} user={user} onClose={() => setAction(null)} />}
-          <form class="bar" onSubmit={(event) => { event.preventDefault(); }}>
+          {!toAlter && <form class="bar" onSubmit={(event) => { event.preventDefault(); }}>
             <Field label="When it runs" value={typed ?? sync.when} onChange={setTyped} list="whens" />
             <datalist id="whens">{WHENS.map((one) => <option value={one} key={one} />)}</datalist>
             {typed !== null && typed !== sync.when && <Act words="Change" act={() => patch("/v1/sync", { name, when: typed })} onDone={() => setTyped(null)} />}
-          </form>
+          </form>}
           <Around of={sync} all={others.data?.syncs ?? []} />
           {sync.definition && <><h3>{sync.makes === "view" ? "Its query" : sync.makes === "clone" || sync.makes === "version" ? "What is different in it" : "Its function"}</h3><pre dir="auto">{sync.definition}</pre></>}
           <h3>What it does</h3><pre dir="auto">{sync.explanation}</pre>
-          {sync.conditions.length > 0 && <><h3>Guarded by</h3><ul class="plainlist">{sync.conditions.map((one) => <li key={one.text}><code>{one.text}</code>, else {one.action}</li>)}</ul></>}
+          <SyncGuards of={sync} />
           <h3>Runs</h3>
           <Runs of={sync} />
           <h3>Trail</h3>
@@ -78,7 +83,7 @@ function SyncView({ name }: { name: string }): JSX.Element {
           <ol class="trail">{sync.trail.map((one, at) => <Entry key={at} of={one} />)}</ol>
           {sync.kind === "derive" && <Versions branch={sync.target} />}
         </>
-      )}</Shown>
+      ); }}</Shown>
     </section>
   );
 }

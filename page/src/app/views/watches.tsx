@@ -3,7 +3,8 @@ import { type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { get, post, remove } from "../api";
 import { useData } from "../live";
-import { Choice, Dialog, Field, Nothing, Shown, State, Time, Wide } from "../parts";
+import { Choice, Dialog, Field, NotOffered, Nothing, Shown, State, Time, Wide } from "../parts";
+import { useRights } from "../rights";
 import { type WatchInfo } from "../types";
 
 const EVENTS: Record<string, string> = {
@@ -13,16 +14,16 @@ const SEVERITIES = ["info", "warning", "error", "critical"];
 
 export function Watches(): JSX.Element {
   const found = useData("watches", (signal) => get<{ watches: WatchInfo[] }>("/v1/watches", {}, signal), ["alert"]);
-  const [isNew, setNew] = useState(false), [gone, setGone] = useState<string | null>(null);
+  const [isNew, setNew] = useState(false), [gone, setGone] = useState<string | null>(null), toWatch = useRights().everywhere("maintainer");
   return (
     <>
       <h3>Watches</h3>
-      <p><button type="button" onClick={() => setNew(true)}>Watch something…</button></p>
+      {toWatch ? <NotOffered of={[["Watch something", toWatch]]} /> : <p><button type="button" onClick={() => setNew(true)}>Watch something…</button></p>}
       <Shown of={found}>{({ watches }) => watches.length ? (
         <Wide label="Watches"><table class="summary stack"><thead><tr><th scope="col">Watch</th><th scope="col">Raises an alert when</th><th scope="col">Severity</th><th scope="col">Since</th><th scope="col">Forget</th></tr></thead>
           <tbody>{watches.map((one) => (
             <tr key={one.name}><th scope="row" dir="auto">{one.name}</th><td data-of="when">{one.event.replaceAll("_", " ")}</td><td data-of="severity"><State of={one.severity} /></td>
-              <td data-of="since"><Time of={one.time} /></td><td data-of="forget"><button type="button" aria-label={`Forget ${one.name}…`} onClick={() => setGone(one.name)}>Forget…</button></td></tr>))}</tbody></table></Wide>
+              <td data-of="since"><Time of={one.time} /></td><td data-of="forget">{toWatch ? "—" : <button type="button" aria-label={`Forget ${one.name}…`} onClick={() => setGone(one.name)}>Forget…</button>}</td></tr>))}</tbody></table></Wide>
       ) : <Nothing><p>Nothing is watched besides the syncs, which raise alerts by their own conditions.</p></Nothing>}</Shown>
       {isNew && <NewWatch onClose={() => setNew(false)} onDone={found.reload} />}
       {gone !== null && <Dialog title="Forget a watch" action="Forget" isDanger onClose={() => setGone(null)} onDone={async () => { await remove("/v1/watches", { name: gone }); found.reload(); }}>

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from sqlalchemy import Connection
 
+from livingdb.alerts.sinks import from_json as sink_from_json
 from livingdb.catalog.branches import EPOCH, BranchRow
 from livingdb.catalog.snapshots import SnapshotRow
 from livingdb.catalog.syncs import SyncRow
@@ -60,12 +61,22 @@ class SyncChanges:
             said.append(f"when: {sync.frequency} → {after.frequency}")
         for name in ("conditions", "alerts"):
             if after.guard.get(name) != sync.guard.get(name):
-                texts = [str(item.get("text", item)) for item in after.guard.get(name, ())]
+                texts = [_words(item) for item in after.guard.get(name, ())]
                 said.append(f"{name}: {', '.join(texts) or 'none'}")
         words = [str(row.spec.get("on_break", ON_BREAK[0])) for row in (sync, after)]
         if words[0] != words[1]:
             said.append(f"on_break: {' → '.join(words)}")
         return "; ".join(said)
+
+
+def _words(item: Mapping[str, Any]) -> str:
+    """A condition by its text, a sink without what may be a secret."""
+    if "sink" not in item:
+        return str(item.get("text", item))
+    try:
+        return sink_from_json(item).label
+    except InvalidData:
+        return str(item["sink"])
 
 
 def alter(

@@ -21,6 +21,7 @@ __all__ = [
     "Granularity",
     "OnConflict",
     "Page",
+    "RoleName",
     "RowsAnswer",
     "SnapshotInfo",
     "snapshot_info",
@@ -29,6 +30,7 @@ __all__ = [
 OnConflict = Literal["fail", "ours", "theirs"] | dict[str, Literal["fail", "ours", "theirs"]]
 """Who wins what both sides changed: one word for everything, or one for each table or column."""
 Granularity = Literal["row", "cell"]
+RoleName = Literal["reader", "writer", "maintainer", "owner"]
 
 
 class Asked(BaseModel):

@@ -16,6 +16,7 @@ from livingdb.alert import (
     on_schema_change,
     parse,
 )
+from livingdb.database.offered import may_settle
 from livingdb.errors import NotFound
 from livingdb.server.http.context import Db
 from livingdb.server.http.json_values import plain_value
@@ -44,6 +45,9 @@ class AlertInfo(Answer):
     message: str
     details: dict[str, Any]
     deliveries: list[dict[str, Any]]
+    may_settle: bool = Field(
+        description="Whether who asks has the right to acknowledge and resolve it."
+    )
 
 
 class AlertList(Answer):
@@ -160,6 +164,7 @@ def alert_info(alert: Alert) -> AlertInfo:
         message=alert.message,
         details=plain_value(alert.details),
         deliveries=plain_value(alert.deliveries),
+        may_settle=may_settle(alert),
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Query
 from pydantic import Field
 
+from livingdb.database.offered import BranchDeed, BranchDeeds
 from livingdb.errors import NotFound
 from livingdb.server.http.context import BranchName, Db
 from livingdb.server.http.models import (
@@ -16,6 +17,7 @@ from livingdb.server.http.models import (
     Done,
     Granularity,
     OnConflict,
+    RoleName,
     SnapshotInfo,
     snapshot_info,
 )
@@ -39,6 +41,13 @@ class BranchInfo(Answer):
     author: str
     message: str
     tables: list[str]
+    role: RoleName | None = Field(
+        description="That of who asks; null if a derived object was granted by itself."
+    )
+    may: list[BranchDeed] = Field(
+        description="What who asks has the right to do to it: by role, and by the rules of it and "
+        "of what two-way syncs join with it."
+    )
 
 
 class Branches(Answer):
@@ -127,9 +136,10 @@ class NewTag(Asked):
     ref: str = Field(examples=["main"])
 
 
-def branch_info(branch: Branch) -> BranchInfo:
+def branch_info(branch: Branch, deeds: BranchDeeds | None = None) -> BranchInfo:
     """What is told of a branch."""
-    head = branch.head
+    head, deeds = branch.head, deeds or BranchDeeds(branch.database)
+    role: Any = deeds.role(branch.name)
     return BranchInfo(
         name=branch.name,
         head=head.id,
@@ -137,6 +147,8 @@ def branch_info(branch: Branch) -> BranchInfo:
         author=head.author,
         message=head.message,
         tables=head.tables(),
+        role=role,
+        may=deeds.of(branch.name),
     )
 
 
@@ -149,7 +161,8 @@ def list_branches(
     """Branches by name, a page at a time."""
     found = db.branches(limit, after)
     following = found[-1].name if len(found) == limit else None
-    return Branches(branches=[branch_info(one) for one in found], next=following)
+    deeds = BranchDeeds(db)
+    return Branches(branches=[branch_info(one, deeds) for one in found], next=following)
 
 
 @router.post("/branches", operation_id="create_branch", summary="A new branch", status_code=201)

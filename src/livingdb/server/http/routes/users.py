@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Query, Request
 from pydantic import Field
@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from livingdb.server.http.answers import rows_answer, rows_responses
 from livingdb.server.http.context import Asking, Db
-from livingdb.server.http.models import Answer, Asked, Done, RowsAnswer
+from livingdb.server.http.models import Answer, Asked, Done, RoleName, RowsAnswer
 from livingdb.server.http.subject_router import SubjectRouter
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["router"]
 
 router = SubjectRouter(prefix="/v1", tags=["users"])
-RoleName = Literal["reader", "writer", "maintainer", "owner"]
 UserName = Annotated[str, Query(alias="name", description="The user.", examples=["ann"])]
 _EVERYTHING = "*"
 
@@ -37,6 +36,12 @@ class UserInfo(Answer):
 
     name: str = Field(examples=["ann"])
     grants: list[GrantInfo]
+
+
+class Me(UserInfo):
+    """Who asks, and what they may do."""
+
+    everywhere: RoleName | None = Field(description="The role on the database itself.")
 
 
 class UserList(Answer):
@@ -122,9 +127,10 @@ def user_info(user: User) -> UserInfo:
 
 
 @router.get("/me", operation_id="who_am_i", summary="Who asks")
-def who_am_i(asking: Asking) -> UserInfo:
-    """Who asks, and what they may do."""
-    return user_info(asking.user)
+def who_am_i(asking: Asking) -> Me:
+    """Who asks, and what they may do; what they may do to a branch is told of the branch."""
+    role: Any = next((one.role for one in asking.user.grants if one.branches == _EVERYTHING), None)
+    return Me(**user_info(asking.user).model_dump(), everywhere=role)
 
 
 @router.get("/users", operation_id="list_users", summary="Users")
