@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.embedded.duckdb_dialect import NotEmbedded, to_duckdb_sql
+from livingdb.engines.embedded.duckdb_dialect import NotEmbedded
 from livingdb.engines.portable.recursive_queries import (
     ROW_LIMIT,
     Recursion,
@@ -69,14 +69,14 @@ class _Levels:
         """The rows of all levels."""
         anchor = self._with_earlier(self._recursion.anchor)
         values = parameters_of(anchor, self._parameters)
-        level = self._typed(self._session.query(to_duckdb_sql(anchor), values))
+        level = self._typed(self._session.query(self._session.duckdb_sql(anchor), values))
         name = self._session.register(level)
         for table in list(own_tables(self._part, self._recursion.step)):
             alias = table.args.get("alias") or exp.TableAlias(this=table.this.copy())
             table.set("alias", alias)
             table.set("this", exp.to_identifier(name))
         step = self._with_earlier(self._recursion.step)
-        values, text = parameters_of(step, self._parameters), to_duckdb_sql(step)
+        values, text = parameters_of(step, self._parameters), self._session.duckdb_sql(step)
         found, count = [level], level.num_rows
         while level.num_rows:
             self._check_limits(len(found), count)
