@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import livingdb
-from livingdb.engines.embedded import session
+from livingdb.engines.embedded import session, value_sizes
 from livingdb.engines.embedded.duckdb_dialect import to_duckdb_sql
 from livingdb.engines.embedded.memory_parts import MemoryParts
 from livingdb.sql.parse import parse_statement
@@ -40,6 +40,8 @@ TOO_LARGE = {
     "join": "SELECT max(length(array_join(sequence(1, id % 5 + 999), "
     f"'{'y' * 2000}'))) AS n FROM t",
     "reduce": "SELECT max(length(reduce(sequence(1, 40), v, (a, b) -> concat(a, a)))) AS n FROM t",
+    "recursion": "WITH RECURSIVE r AS (SELECT id, v FROM t WHERE id = 1 UNION ALL "
+    "SELECT id + 1, concat(v, v) FROM r WHERE id < 60) SELECT max(length(v)) AS n FROM r",
     "condition": "SELECT count(*) AS n FROM t WHERE replace(v, 'x', v) LIKE '%z%'",
     "group": "SELECT count(*) AS n FROM t GROUP BY replace(v, 'x', v)",
     "cast": "SELECT count(try_cast(replace(v, 'x', v) AS INT)) AS n FROM t",
@@ -128,6 +130,8 @@ def test_ordinary_queries_within_a_limit(
     wanted = main.sql(text).to_arrow()
     monkeypatch.setattr(session, "_memory_limit", "256 MB")
     assert main.sql(text).to_arrow().equals(wanted)
+    monkeypatch.setattr(value_sizes, "_FEW_BYTES", -1)
+    assert main.sql(text).to_arrow().equals(wanted)
     monkeypatch.setattr(session.Session, "_value_limit", lambda self: 2048 * 8)
     monkeypatch.setattr(session, "are_too_large", lambda sizes, most: _none(len(sizes)))
     monkeypatch.setattr(session, "_instances", {})
@@ -140,6 +144,23 @@ def _none(count: int) -> object:
     return pa.repeat(pa.scalar(False), count)
 
 
+def test_what_is_not_looked_at(db: livingdb.Database) -> None:
+    """What makes a few times as much of a table's rows costs nothing more."""
+
+    def is_checked(text: str, *, of_tables: bool = True) -> bool:
+        tree = parse_statement(text)
+        return "SPARK_TOO_LARGE" in to_duckdb_sql(tree, 1 << 30, of_tables=of_tables)
+
+    plain = "SELECT concat(v, ' ', w) AS x, replace(v, 'ab', 'cd') AS y FROM t"
+    assert not is_checked(plain)
+    assert is_checked(plain, of_tables=False)
+    assert is_checked("SELECT v || v AS x FROM (SELECT v || v AS v FROM t)")
+    assert is_checked("WITH c AS (SELECT v || v AS v FROM t) SELECT v || v AS x FROM c")
+    assert is_checked("SELECT max(v) || max(v) AS x FROM t")
+    assert is_checked("SELECT concat(v, v, v, v, v, v, v, v, v) AS x FROM t")
+    assert is_checked("SELECT repeat(v, id) AS x FROM t")
+
+
 def test_large_values_that_fit(db: livingdb.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few large values are made where many of them are not."""
     monkeypatch.setattr(session, "_memory_limit", "64 MB")
@@ -149,12 +170,13 @@ def test_large_values_that_fit(db: livingdb.Database, monkeypatch: pytest.Monkey
 
 def test_parts_of_users_hold_values(db: livingdb.Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "_memory_limit", "")
+    text = "SELECT replace(v, 'x', v) AS x FROM t"
     with MemoryParts().of("ann"), session.Session() as one:
         assert one._value_bytes is not None
-        assert "SPARK_TOO_LARGE" in one.duckdb_sql(parse_statement("SELECT v || v AS x FROM t"))
+        assert "SPARK_TOO_LARGE" in one.duckdb_sql(parse_statement(text))
     with session.Session() as one:
         assert one._value_bytes is None
-    assert "SPARK_TOO_LARGE" not in to_duckdb_sql(parse_statement("SELECT v || v AS x FROM t"))
+    assert "SPARK_TOO_LARGE" not in to_duckdb_sql(parse_statement(text))
 
 
 def test_a_function_that_has_no_words(db: livingdb.Database) -> None:

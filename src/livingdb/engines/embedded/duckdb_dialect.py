@@ -69,16 +69,19 @@ _INTEGERS = {
 }
 
 
-def to_duckdb_sql(query: exp.Query, most_bytes: int | None = None) -> str:
+def to_duckdb_sql(
+    query: exp.Query, most_bytes: int | None = None, *, of_tables: bool = True
+) -> str:
     """The query as DuckDB reads it; its tree is changed.
 
     `Untrusted` for a call of what is not on the list of functions.  Texts and lists that it makes
-    take at most `most_bytes` in the rows that are computed together.
+    take at most `most_bytes` in the rows that are computed together, but for a few times what
+    tables hold; `of_tables`: it is tables that the query reads.
     """
     check_calls(query, _OWN)
     _check_writing(query)
     if most_bytes is not None:
-        limit_value_sizes(query, most_bytes)
+        limit_value_sizes(query, most_bytes, of_tables=of_tables)
     for node in reversed(list(query.walk(bfs=True))):
         check_interruption()
         parent, key, index = node.parent, node.arg_key, node.index

@@ -171,8 +171,7 @@ MACROS: tuple[str, ...] = (
     f"CAST(n AS HUGEINT) > {MOST_MADE_BYTES} THEN {_TOO_LONG} ELSE n END",
     "spark_repeat(source, n) AS repeat(source, spark_times(source, n))",
     # what values take, measured before they are made
-    "spark_size(a BLOB) AS coalesce(octet_length(a), 0), "
-    "(a) AS coalesce(strlen(CAST(a AS VARCHAR)), 0)",
+    "spark_size(a BLOB) AS octet_length(a), (a) AS strlen(CAST(a AS VARCHAR))",
     "spark_steps(a BIGINT, b BIGINT) AS abs(CAST(b AS DOUBLE) - a) + 1, "
     "(a BIGINT, b BIGINT, s BIGINT) AS abs(CAST(b AS DOUBLE) - a) / greatest(abs(s), 1) + 1, "
     "(a DATE, b DATE) AS CAST(abs(date_diff('day', a, b)) AS DOUBLE) + 1, "

@@ -72,6 +72,10 @@ A parent's is kept and never closed: its threads did not survive the fork.
 _memory_limit = ""
 """What queries of this process may take together, as DuckDB writes it; "" for its own limit."""
 
+_TOO_MUCH = (
+    "the query needs more memory than there is, or than memory_limit allows, and more than it "
+    "could put on disk"
+)
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?)?B(?:ytes?)?", re.IGNORECASE)
 _EXPONENTS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -124,6 +128,7 @@ def _instance(
 
 def _start(isolates_failures: bool, memory_limit: str) -> duckdb.DuckDBPyConnection:
     import duckdb
+    from duckdb.func import ARROW
 
     # No two instances spill to one folder: they would write each other's files.
     place = temporary_folder()
@@ -143,7 +148,7 @@ def _start(isolates_failures: bool, memory_limit: str) -> duckdb.DuckDBPyConnect
     )
     database.execute("SET TimeZone = 'UTC'")
     database.create_function(
-        "spark_too_large", are_too_large, ["DOUBLE", "DOUBLE"], "BOOLEAN", type="arrow"
+        "spark_too_large", are_too_large, ["DOUBLE", "DOUBLE"], "BOOLEAN", type=ARROW
     )
     for macro in MACROS:
         database.execute(f"CREATE MACRO {macro}")
@@ -161,7 +166,6 @@ class Session:
         database, self._most_bytes = _database(isolates_failures)
         self._connection = database.cursor()
         self._value_bytes = self._value_limit()
-        self._batch_rows = BATCH_ROWS if self._value_bytes is None else VECTOR_ROWS
         self._scanned: list[RowSetDataset] = []
         self._count = 0
         self._watched = ExitStack()
@@ -211,9 +215,17 @@ class Session:
         """
         return self.duckdb_sql(self._prepare(request))
 
-    def duckdb_sql(self, query: exp.Query) -> str:
-        """A query as DuckDB reads it, within the memory of the session; its tree is changed."""
-        return to_duckdb_sql(query, self._value_bytes)
+    def duckdb_sql(self, query: exp.Query, *, of_tables: bool = True) -> str:
+        """A query as DuckDB reads it, within the memory of the session; its tree is changed.
+
+        `of_tables`: it is tables that it reads, and not what it made before.
+        """
+        return to_duckdb_sql(query, self._value_bytes, of_tables=of_tables)
+
+    def check_held(self, size_bytes: int) -> None:
+        """`Unsupported` for rows that a query holds, if they take more than texts and lists may."""
+        if self._value_bytes is not None and size_bytes > self._value_bytes:
+            raise Unsupported(_TOO_MUCH)
 
     def _prepare(self, request: Request) -> exp.Query:
         _ = request.portable
@@ -232,10 +244,11 @@ class Session:
         """The rows of a request as they come, the first of them computed; the session ends then."""
         query = self._prepare(request)
         answer_recursion(query, self, request.parameters)
-        relation = self._relation(self.duckdb_sql(query), parameters_of(query, request.parameters))
+        text = self.duckdb_sql(query)
+        relation = self._relation(text, parameters_of(query, request.parameters))
         kinds = [str(kind) for kind in relation.types]
         try:
-            reader = relation.to_arrow_reader(self._batch_rows)
+            reader = relation.to_arrow_reader(_batch_rows(text))
         except Exception as error:
             raise self._cause(error) from None
         schema = as_stored_types(reader.schema.empty_table(), kinds).schema
@@ -266,18 +279,18 @@ class Session:
         relation = self._relation(text, parameters)
         kinds = [str(kind) for kind in relation.types]
         try:
-            table = self._gather(relation)
+            table = self._gather(relation, _batch_rows(text))
         except LimitExceeded:
             raise
         except Exception as error:
             raise self._cause(error) from None
         return as_stored_types(table, kinds)
 
-    def _gather(self, relation: Any) -> pa.Table:
+    def _gather(self, relation: Any, batch_rows: int) -> pa.Table:
         """All rows; `LimitExceeded` if those of a user take more than the user's memory."""
         if self._most_bytes is None:
             return relation.to_arrow_table()
-        reader = relation.to_arrow_reader(self._batch_rows)
+        reader = relation.to_arrow_reader(batch_rows)
         batches, size_bytes = [], 0
         for batch in reader:
             batches.append(batch)
@@ -304,6 +317,11 @@ class Session:
             if scanned.failure is not None:
                 return scanned.failure
         return translate_error(error)
+
+
+def _batch_rows(text: str) -> int:
+    """About how many rows of an answer come together: fewer where they may be large."""
+    return 8 * VECTOR_ROWS if OVER_LIMIT in text else BATCH_ROWS
 
 
 _CUT_SHORT = {"expressions", "from_", "where", "limit", "offset"}
@@ -454,10 +472,7 @@ def translate_error(error: Exception) -> LivingDBError | Exception:
     if isinstance(error, duckdb.PermissionException):
         return Unsupported("SQL reads the tables of the database and nothing else: no files")
     if isinstance(error, duckdb.OutOfMemoryException) or OVER_LIMIT in text:
-        return Unsupported(
-            "the query needs more memory than there is, or than memory_limit allows, and more "
-            "than it could put on disk"
-        )
+        return Unsupported(_TOO_MUCH)
     if isinstance(error, duckdb.IOException):
         return StorageFailure(
             f"the query could not put on disk what memory does not hold: {sentence}"

@@ -31,6 +31,10 @@ _PLAIN_BYTES = 64
 """The most that a number, a day or a moment takes as text."""
 _ITEM_BYTES = 16
 """What an item of a list takes beside its text."""
+_LENGTH_BITS = 40
+_LONG = 1 << 30
+_FEW_TIMES = 8
+_FEW_BYTES = 4096
 _MOST_COPIED = 20_000
 """Nodes of a statement that are written a second time, to be measured."""
 
@@ -44,12 +48,15 @@ def are_too_large(sizes: pa.ChunkedArray, most: pa.ChunkedArray) -> pa.Array:
     return pa.repeat(pa.scalar(is_over), len(sizes))
 
 
-def limit_value_sizes(query: exp.Query, most_bytes: int) -> None:
+def limit_value_sizes(query: exp.Query, most_bytes: int, *, of_tables: bool = True) -> None:
     """Let no expression of a query make more than so many bytes in the rows computed together.
 
-    They share them; the query's tree is changed.
+    They share them; the query's tree is changed.  What makes of a table's rows no more than a few
+    times as much is not looked at where the query reads tables as they are (`of_tables`).
     """
     roots, leaves = _growing_roots(query)
+    if of_tables and _reads_tables(query):
+        roots = _large_roots(roots, _Sizing(leaves, query))
     share = max(most_bytes // max(len(roots), 1), 1)
     sizing = _Sizing(leaves, query)
     for root in reversed(roots):  # the inner before the outer
@@ -64,6 +71,32 @@ def limit_value_sizes(query: exp.Query, most_bytes: int) -> None:
         if size.terms or size.constant <= share:
             checked.set("default", place)
         sizing.leaves.add(id(checked))
+
+
+def _reads_tables(query: exp.Query) -> bool:
+    """Whether the columns of a query are those of tables, and nothing that it made itself."""
+    sources = [source.this for source in query.find_all(exp.From, exp.Join)]
+    is_single = len(list(query.find_all(exp.Query))) == 1
+    makes_rows = query.find(exp.Lambda, exp.Lateral, exp.Explode) is not None
+    are_tables = all(isinstance(each, exp.Table) and each.name for each in sources)
+    return is_single and are_tables and not makes_rows
+
+
+def _large_roots(roots: list[exp.Expr], sizing: _Sizing) -> list[exp.Expr]:
+    """Those that may make more than a few times, all together, of the columns of tables."""
+    found, times, constant = [], 0, 0
+    for root in roots:
+        size = sizing.made(root)
+        of_columns = all(
+            isinstance(length, exp.Anonymous) and isinstance(length.expressions[0], exp.Column)
+            for length in size.lengths
+        )
+        more = -(-(size.bound(_LONG) - size.constant) // _LONG)
+        if not of_columns or times + more > _FEW_TIMES or constant + size.constant > _FEW_BYTES:
+            found.append(root)
+        else:
+            times, constant = times + more, constant + size.constant
+    return found
 
 
 def _compute_late(root: exp.Expr) -> None:
@@ -89,15 +122,29 @@ def _check(size: _Size, most_bytes: int, is_of_rows: bool) -> exp.Case:
 
     What `is_of_rows` is computed for each of them, also where all of it is as large.
     """
-    sizes, most = size.expression(), exp.Literal.number(most_bytes)
-    is_large = exp.GT(this=sizes, expression=exp.Literal.number(most_bytes // VECTOR_ROWS))
-    added = sizes.copy()
+    added, most = size.expression(), exp.Literal.number(most_bytes)
     if is_of_rows and not size.terms:  # one number for all rows would be added up once
         nothing = exp.Mul(this=_call("random"), expression=_zero())
         added = exp.Add(this=added, expression=nothing)
     too_large = _call("spark_too_large", _double(added), _double(most))
     error = _call("error", exp.Literal.string(OVER_LIMIT))
-    return exp.Case(ifs=[exp.If(this=exp.And(this=is_large, expression=too_large), true=error)])
+    condition = exp.And(this=_is_large(size, most_bytes // VECTOR_ROWS), expression=too_large)
+    return exp.Case(ifs=[exp.If(this=condition, true=error)])
+
+
+def _is_large(size: _Size, most_bytes: int) -> exp.Expr:
+    """Whether a value may take more: one test for each length it comes of, cheaper than a sum."""
+    most = -1
+    for bit in reversed(range(_LENGTH_BITS)):
+        if size.bound(most + (1 << bit)) <= most_bytes:
+            most += 1 << bit
+    if most < 0 or not size.lengths:
+        return exp.true()
+    tests = [
+        exp.GT(this=length.copy(), expression=exp.Literal.number(most))
+        for length in dict.fromkeys(size.lengths)
+    ]
+    return exp.Paren(this=exp.or_(*tests, copy=False))
 
 
 def _late(node: exp.Expr) -> exp.Expr:
@@ -184,20 +231,39 @@ def _parts(node: exp.Expr) -> list[exp.Expr]:
 
 @dataclass(frozen=True)
 class _Size:
-    """A number of bytes: what is known of it, and what is added to that for each row."""
+    """A number of bytes: what is known of it, and what is added to that for each row.
+
+    It comes of `lengths`, which may be null, and is at most `bound` of the greatest of these.
+    """
 
     constant: int
     terms: tuple[exp.Expr, ...] = ()
+    lengths: tuple[exp.Expr, ...] = ()
+    of_terms: Callable[[int], int] = lambda length: 0
+
+    def bound(self, length: int) -> int:
+        """The most that it is where no length is greater."""
+        return self.constant + self.of_terms(length)
 
     def __add__(self, other: _Size) -> _Size:
-        return _Size(self.constant + other.constant, self.terms + other.terms)
+        return _Size(
+            self.constant + other.constant,
+            self.terms + other.terms,
+            self.lengths + other.lengths,
+            lambda length: self.of_terms(length) + other.of_terms(length),
+        )
 
     def times(self, other: _Size) -> _Size:
         """The product of two."""
         if not self.terms and not other.terms:
             return _Size(self.constant * other.constant)
         one, two = (_double(exp.Paren(this=size.expression())) for size in (self, other))
-        return _Size(0, (exp.Mul(this=one, expression=two),))
+        return _Size(
+            0,
+            (exp.Mul(this=one, expression=two),),
+            self.lengths + other.lengths,
+            lambda length: self.bound(length) * other.bound(length),
+        )
 
     def expression(self) -> exp.Expr:
         """It as an expression of its own."""
@@ -207,6 +273,12 @@ class _Size:
 
 
 _NONE = _Size(0)
+
+
+def _length(length: exp.Expr, least: int = 0) -> _Size:
+    """A size that is a length, or `least` where that is less or null."""
+    known = _call("greatest", length, exp.Literal.number(least))
+    return _Size(0, (known,), (length,), lambda most: max(most, least))
 
 
 class _Sizing:
@@ -254,8 +326,7 @@ class _Sizing:
         """A number that an argument is; `least` if it is less."""
         if isinstance(node, exp.Literal) and node.name.isdecimal():
             return _Size(max(int(node.name), least))
-        given = _double(self.copy_of(node))
-        return _Size(0, (_call("greatest", given, exp.Literal.number(least)),))
+        return _length(_double(self.copy_of(node)), least)
 
     def largest(self, nodes: Iterable[exp.Expr | None]) -> _Size:
         """That of the largest of several values."""
@@ -264,14 +335,19 @@ class _Sizing:
         others = [size.expression() for size in sizes if size.terms]
         if not others:
             return _Size(known)
-        return _Size(0, (_call("greatest", *others, exp.Literal.number(known)),))
+        return _Size(
+            0,
+            (_call("greatest", *others, exp.Literal.number(known)),),
+            tuple(length for size in sizes for length in size.lengths),
+            lambda length: max(size.bound(length) for size in sizes),
+        )
 
     def _measured(self, node: exp.Expr) -> _Size:
         copied = self.copy_of(node)
         if isinstance(node, exp.Placeholder):  # which is of no type while the macro is chosen
             copied = exp.Cast(this=copied, to=exp.DataType.build("text", "duckdb"))
-            return _Size(0, (_call("coalesce", _call("strlen", copied), _zero()),))
-        return _Size(0, (_call("spark_size", copied),))
+            return _length(_call("strlen", copied))
+        return _length(_call("spark_size", copied))
 
     def copy_of(self, node: exp.Expr) -> exp.Expr:
         """A node that is written a second time; `Unsupported` if too many are."""
@@ -392,7 +468,7 @@ def _sequence(sizing: _Sizing, node: exp.Expr) -> _Size:
         count = abs(int(given[1].name) - int(given[0].name)) + 1
         return _Size(count * _ITEM_BYTES)
     steps = _call("spark_steps", *map(sizing.copy_of, given))
-    return _Size(0, (_call("coalesce", steps, _zero()),)).times(_Size(_ITEM_BYTES))
+    return _length(steps).times(_Size(_ITEM_BYTES))
 
 
 def _list_as_text(sizing: _Sizing, node: exp.ArrayToString) -> _Size:
@@ -410,7 +486,8 @@ def _mapped(sizing: _Sizing, node: exp.Transform) -> _Size:
         raise Unsupported("the memory that a function of a list's items takes cannot be told")
     names = {part.name for part in function.expressions}
     terms = tuple(_with_items(term, names, node.this) for term in made.terms)
-    return items.times(_Size(made.constant + _ITEM_BYTES, terms))
+    lengths = tuple(_with_items(length, names, node.this) for length in made.lengths)
+    return items.times(_Size(made.constant + _ITEM_BYTES, terms, lengths, made.of_terms))
 
 
 def _with_items(term: exp.Expr, names: set[str], items: exp.Expr) -> exp.Expr:
