@@ -86,7 +86,11 @@ def run(message: Mapping[str, Any], arguments: Sequence[str], timeout_seconds: f
         f"LIVINGDB_ALERT_{name.upper()}": str(message[name])[:_VARIABLE_LENGTH].replace("\0", "")
         for name in _VARIABLES
     }
-    with tempfile.TemporaryFile() as errors:
+    try:
+        spool = tempfile.TemporaryFile()  # noqa: SIM115
+    except OSError as error:
+        raise NotSent(f"what {arguments[0]} says has no place: {error.strerror}") from None
+    with spool as errors:
         try:
             child = subprocess.Popen(
                 list(arguments),

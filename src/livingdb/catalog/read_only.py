@@ -23,7 +23,7 @@ from livingdb.catalog import schema
 from livingdb.catalog.migrations import migrate, stored_version
 from livingdb.catalog.sql.sqlite import reading_engine, sqlite_engine, sqlite_reading_engine
 from livingdb.errors import LivingDBError, Locked, StorageFailure
-from livingdb.files.read_only import Refusal, is_fixed_media
+from livingdb.files.read_only import Refusal, is_fixed_media, temporary_folder
 
 __all__ = ["ReadCatalog", "read_catalog"]
 
@@ -97,7 +97,7 @@ def _read_copy(path: Path, refusal: Refusal) -> ReadCatalog:
 def _copy(path: Path) -> Path:
     """A folder with a copy of the catalog that nobody changed while it was made."""
     failure: Exception | None = None
-    for place in dict.fromkeys((tempfile.gettempdir(), _MEMORY)):
+    for place in dict.fromkeys((temporary_folder() or _MEMORY, _MEMORY)):
         folder: Path | None = None
         try:
             folder = Path(tempfile.mkdtemp(prefix="livingdb-catalog-", dir=place))

@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,7 +99,8 @@ def export_tables(
         note_export(snapshot.database._graph, place, snapshot._row.sequence, details)
     except BaseException:
         for file in (CONTENTS, *(file for table in made.values() for file in table.files)):
-            (place / file).unlink(missing_ok=True)
+            with suppress(OSError):  # what was raised says more
+                (place / file).unlink(missing_ok=True)
         raise
     return export
 
@@ -114,10 +116,14 @@ def note_export(graph: Graph, place: Path, snapshot: int, details: Mapping[str, 
 
 def _check_free(place: Path, files: Sequence[str]) -> None:
     """Refuse a folder with files that would be written, be it in parts."""
+    try:
+        there = sorted(place.iterdir())
+    except OSError as error:
+        raise StorageFailure(f"cannot look into {place}: {error.strerror}") from error
     for name in (CONTENTS, *files):
         stem, _, ending = name.rpartition(".")
         numbered = re.compile(rf"{re.escape(stem)}\+\d+\.{ending}")
-        for path in sorted(place.iterdir()):
+        for path in there:
             if path.name == name or numbered.fullmatch(path.name):
                 raise AlreadyExists(f"{path} is there already: choose an empty folder")
 

@@ -20,7 +20,7 @@ from livingdb.derivation.view import View
 from livingdb.engines.request import TableLocation
 from livingdb.engines.spark.session import spark_session
 from livingdb.engines.spark.stop_jobs import stoppable_jobs
-from livingdb.errors import InvalidData, LivingDBError
+from livingdb.errors import InvalidData, LivingDBError, StorageFailure
 from livingdb.interruption import check_interruption
 
 __all__ = ["ARTIFACT", "FunctionFailed", "FunctionResult", "artifact_of", "run_frames", "run_model"]
@@ -85,7 +85,12 @@ def run_model(
     wants = _parameters(function)
     params = dict(view.params)
     first = next(iter(wants.values()), None)
-    with tempfile.TemporaryDirectory(prefix="livingdb-model-") as folder:
+    try:
+        place = tempfile.TemporaryDirectory(prefix="livingdb-model-")
+    except OSError as error:
+        why = f"there is no room for the files of {view.function!r}: {error.strerror}"
+        raise StorageFailure(why) from error
+    with place as folder:
         if "folder" in wants and "folder" not in params:
             params["folder"] = Path(folder)
         if _wants_frames(first):

@@ -14,7 +14,14 @@ from typing import NoReturn
 from livingdb.errors import Forbidden, LivingDBError, StorageFailure
 from livingdb.files.base import Buffer, Files, FileWriter
 
-__all__ = ["ReadOnlyFiles", "Refusal", "is_fixed_media", "refusal_of", "room_refusal"]
+__all__ = [
+    "ReadOnlyFiles",
+    "Refusal",
+    "is_fixed_media",
+    "refusal_of",
+    "room_refusal",
+    "temporary_folder",
+]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _ROOM_BYTES = 64 << 10
@@ -56,6 +63,14 @@ def room_refusal(folder: Path) -> Refusal | None:
         if error.errno in _FULL:
             return Refusal(f"the disk of {folder} is full; make room and open it again", True)
     return None
+
+
+def temporary_folder() -> str | None:
+    """Where this process may put files for a while; None where every such place is full."""
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        return None
 
 
 def is_fixed_media(folder: Path, mounts: str | None = None) -> bool:

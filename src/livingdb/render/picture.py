@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from livingdb.files.failures import storage_failure
+
 __all__ = [
     "BLOCK_KINDS",
     "START",
@@ -179,5 +181,8 @@ class SnapshotGraph:
 
 def _write_picture(text: str, path: str | Path | None) -> str:
     if path is not None:
-        Path(path).write_text(text, encoding="utf-8")
+        try:
+            Path(path).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise storage_failure(error, "write", str(path)) from error
     return text

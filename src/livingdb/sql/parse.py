@@ -12,6 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from livingdb.engines.portable.grouping_sets import MOST_SETS, count_sets
 from livingdb.errors import InvalidData, Unsupported
+from livingdb.sql.join_count import count_joins
 from livingdb.sql.spark_grammar import WRITTEN_NAME, SparkGrammar, read_strings
 
 __all__ = [
@@ -47,7 +48,7 @@ _MOST_DIGITS = 400
 _MOST_LEVELS = 1000
 """Of a tree: the embedded engine ends at some 300, and Spark at some 800."""
 _MOST_JOINS = 128
-"""Of one FROM: for more, engines take minutes to choose an order, and cannot be stopped then."""
+"""Ordered together: for more, engines take minutes to choose, and cannot be stopped then."""
 _OTHERS = """
     ADD ANALYZE ATTACH BEGIN CACHE CALL CHECKPOINT CLEAR COMMENT COMMIT COPY DECLARE DESC DESCRIBE
     DETACH EXECUTE EXPLAIN EXPORT GRANT IMPORT INSTALL LIST LOAD LOCK MSCK OPTIMIZE PRAGMA PREPARE
@@ -143,7 +144,9 @@ def _parse(text: str, statement: bool = False) -> list[exp.Expr | None]:
 
 def _check_size(tree: exp.Expr | None) -> None:
     """`InvalidData` for a tree of too many levels, `Unsupported` for joins that take too long."""
-    level, levels = [] if tree is None else [tree], 0
+    if tree is None:
+        return
+    level, levels, joins, is_named = [tree], 0, 0, False
     while level:
         levels += 1
         if levels > _MOST_LEVELS:
@@ -151,10 +154,15 @@ def _check_size(tree: exp.Expr | None) -> None:
                 f"the statement is nested too deeply: it has more than {_MOST_LEVELS:,} levels, "
                 "as sums of as many terms have"
             )
-        for node in level:
-            if len(node.args.get("joins") or ()) > _MOST_JOINS:
-                raise Unsupported(f"a FROM that joins more than {_MOST_JOINS} tables")
+        joins += sum(isinstance(node, exp.Join) for node in level)
+        is_named = is_named or any(isinstance(node, exp.With) for node in level)
         level = [child for node in level for child in node.iter_expressions()]
+    may_be_many = joins > _MOST_JOINS or (is_named and joins)
+    if may_be_many and count_joins(tree, _MOST_JOINS) > _MOST_JOINS:
+        raise Unsupported(
+            f"a query that joins more than {_MOST_JOINS} tables, counted with those of its "
+            "subqueries and of what its WITH clauses name"
+        )
 
 
 def _check_patterns(tree: exp.Expr | None) -> None:

@@ -20,6 +20,8 @@ from livingdb.engines.request import Engine
 from livingdb.interruption import check_interruption, interruptible
 from livingdb.spark.options import check_partitions
 from livingdb.sql import spark_grammar
+from livingdb.sql.join_count import count_joins
+from livingdb.sql.parse import parse_statement
 
 LARGE = "SELECT count(*) AS n FROM (SELECT DISTINCT a.id * 100000 + b.id AS x FROM t a, t b, t c)"
 LISTS = "SELECT collect_list(concat(a.v, b.v)) AS x FROM t a, t b, t c"
@@ -59,6 +61,19 @@ def test_what_is_nested_too_deeply(db: livingdb.Database) -> None:
     assert main.head.id == head
 
 
+def joined(count: int) -> str:
+    """A query of so many joins."""
+    joins = " ".join(f"JOIN t t{i} USING (id)" for i in range(count))
+    return f"(SELECT t.id FROM t {joins})"
+
+
+DOUBLED = [
+    "c0 AS (SELECT id FROM t)",
+    *(f"c{i + 1} AS (SELECT id FROM c{i} JOIN c{i} AS d USING (id))" for i in range(7)),
+]
+"""Each name stands for twice as many tables as the one before."""
+
+
 def without_engines(name: str) -> Engine:
     raise AssertionError(f"{name} is asked")
 
@@ -72,8 +87,15 @@ def without_engines(name: str) -> Engine:
         ("SELECT 1 FROM t GROUP BY CUBE (1,2,3,4,5,6,7), CUBE (1,2,3,4,5,6)", "4,096 sets"),
         (f"SELECT 1 FROM t GROUP BY {', '.join(['id'] * 13)} WITH CUBE", "4,096 sets"),
         (f"SELECT 1 FROM t {' '.join(f'JOIN t t{i} USING (id)' for i in range(129))}", "128 table"),
+        (f"SELECT 1 FROM {joined(65)} a JOIN {joined(65)} b USING (id)", "128 tables"),
+        (f"SELECT 1 FROM t WHERE id IN {joined(65)} AND id IN {joined(65)}", "128 tables"),
+        (f"WITH a AS {joined(65)} SELECT 1 FROM a JOIN a AS b USING (id)", "128 tables"),
+        (f"WITH {', '.join(DOUBLED)} SELECT 1 FROM c7 JOIN c7 AS b USING (id)", "128 tables"),
     ],
-    ids=["sum", "union", "cube", "cubes", "with cube", "joins"],
+    ids=[
+        *("sum", "union", "cube", "cubes", "with cube", "joins"),
+        *("nested joins", "joins in conditions", "joins that are named", "joins that double"),
+    ],
 )
 def test_what_no_engine_comes_to_an_end_with(
     db: livingdb.Database, text: str, message: str, monkeypatch: pytest.MonkeyPatch
@@ -99,6 +121,10 @@ def test_many_sets_and_joins(db: livingdb.Database) -> None:
     assert len(db.at("main").sql(query)) > 64
     joins = " ".join(f"JOIN t t{i} ON t{i}.id = t.id" for i in range(20))
     assert len(db.at("main").sql(f"SELECT t.id FROM t {joins}")) == 120
+    apart = " UNION ALL ".join([f"SELECT a.id FROM t a JOIN {joined(1)} b USING (id)"] * 70)
+    assert count_joins(parse_statement(apart), 128) == 2
+    items = ", ".join(f"(SELECT count(*) FROM {joined(2)} a) AS c{i}" for i in range(70))
+    assert count_joins(parse_statement(f"SELECT {items}"), 128) == 2
 
 
 def test_memory_of_queries(db: livingdb.Database, monkeypatch: pytest.MonkeyPatch) -> None:

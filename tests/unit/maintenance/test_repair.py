@@ -189,6 +189,32 @@ def test_a_copy_with_other_packs(whole: Path, path: Path, tmp_path: Path) -> Non
     assert contents(path) == contents(whole)
 
 
+@pytest.mark.parametrize("at", [0.0, 0.3, 0.6, 0.999])
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_both_are_damaged(whole: Path, path: Path, tmp_path: Path, at: float, is_cut: bool) -> None:
+    """What one of them has whole is mended, what neither has is told, and nothing bad is taken."""
+    copy, expected = tmp_path / "copy", contents(whole)
+    shutil.copytree(whole, copy)
+    turn(at)(copy)
+    execute(copy, "UPDATE branch SET head = 1 WHERE name = 'dev'")
+    (cut if is_cut else turn(0.3))(path)
+    execute(path, "UPDATE tag SET snapshot = 1")
+    mended, left = mend(path, copy)
+    assert "row 'v1' of table 'tag'" in mended
+    assert "row 3 of table 'branch'" not in mended
+    if not left:
+        assert contents(path) == expected
+    with livingdb.open(path, engine="embedded") as db:
+        assert db.check().ok == (not left)
+        for branch in db.branches():
+            try:
+                rows = branch.table(branch.tables()[0]).to_arrow()
+            except livingdb.LivingDBError:
+                assert left
+            else:
+                assert rows == expected[branch.name]
+
+
 def test_chunks_of_the_journal_are_mended(whole: Path, path: Path) -> None:
     connection = sqlite3.connect(path / "catalog.db", isolation_level=None)
     (one,), (two,), *_ = connection.execute("SELECT address FROM chunk").fetchall()

@@ -21,13 +21,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlglot import ErrorLevel, exp
+from sqlglot.errors import SqlglotError
 
 from livingdb.engines.embedded.grouping_sql import write_grouping_sets
 from livingdb.engines.embedded.spark_casts import cast_to_spark_type
 from livingdb.engines.embedded.typed_sql import needs_cast, rewrite_typed
+from livingdb.engines.embedded.value_sizes import limit_value_sizes
 from livingdb.engines.portable.type_annotations import annotate_type, annotated_type
 from livingdb.engines.trust import check_calls
-from livingdb.errors import Unsupported
+from livingdb.errors import InvalidData, Unsupported
 from livingdb.interruption import check_interruption
 
 __all__ = ["NotEmbedded", "to_duckdb_sql"]
@@ -67,12 +69,19 @@ _INTEGERS = {
 }
 
 
-def to_duckdb_sql(query: exp.Query) -> str:
+def to_duckdb_sql(
+    query: exp.Query, most_bytes: int | None = None, *, of_tables: bool = True
+) -> str:
     """The query as DuckDB reads it; its tree is changed.
 
-    `Untrusted` for a call of what is not on the list of functions.
+    `Untrusted` for a call of what is not on the list of functions.  Texts and lists that it makes
+    take at most `most_bytes` in the rows that are computed together, but for a few times what
+    tables hold; `of_tables`: it is tables that the query reads.
     """
     check_calls(query, _OWN)
+    _check_writing(query)
+    if most_bytes is not None:
+        limit_value_sizes(query, most_bytes, of_tables=of_tables)
     for node in reversed(list(query.walk(bfs=True))):
         check_interruption()
         parent, key, index = node.parent, node.arg_key, node.index
@@ -81,10 +90,55 @@ def to_duckdb_sql(query: exp.Query) -> str:
             parent.set(key, reworded, index)
     try:
         return query.sql("duckdb", unsupported_level=ErrorLevel.IGNORE, comments=False)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+    except (AttributeError, IndexError, KeyError, SqlglotError, TypeError, ValueError):
         raise NotEmbedded("the embedded engine has no words for this statement") from None
     except RecursionError:
         raise NotEmbedded("the statement is nested too deeply for the embedded engine") from None
+
+
+_WRITTEN_OFTEN: dict[type[exp.Expr] | str, int] = {
+    exp.ArrayAppend: 2,
+    exp.ArrayInsert: 2,
+    exp.ArrayPrepend: 2,
+    exp.ArraysZip: 6,
+    exp.Cast: 3,
+    exp.Ceil: 2,
+    exp.Div: 2,
+    exp.Floor: 2,
+    exp.Initcap: 6,
+    exp.Ln: 2,
+    exp.Log: 2,
+    exp.Lower: 3,
+    exp.Mod: 3,
+    exp.Repeat: 2,
+    exp.Round: 4,
+    exp.SafeDivide: 2,
+    exp.Sign: 2,
+    exp.Stuff: 2,
+    exp.Substring: 4,
+    exp.TryCast: 3,
+    exp.Upper: 3,
+    "pmod": 3,
+}
+"""How often the macros and DuckDB's words for a function have what it is given."""
+_MOST_WRITTEN = 2_000_000
+
+
+def _check_writing(query: exp.Expr) -> None:
+    """`InvalidData` for functions in each other of which each is written with its argument often.
+
+    Each level multiplies what engines have to read: forty of them would fill all memory.
+    """
+    total = 0
+    pending = [(query, 1)]
+    while pending:
+        node, times = pending.pop()
+        total += times
+        if total > _MOST_WRITTEN:
+            raise InvalidData("the statement is nested too deeply: too many functions in functions")
+        kind = node.name.casefold() if isinstance(node, exp.Anonymous) else type(node)
+        factor = _WRITTEN_OFTEN.get(kind, 1)
+        pending += [(child, times * factor) for child in node.iter_expressions()]
 
 
 def _rewrite_node(node: exp.Expr) -> exp.Expr:
@@ -136,8 +190,7 @@ def _seconds(node: exp.StrToUnix) -> exp.Expr:
 
 
 def _repeat(node: exp.Repeat) -> exp.Expr:
-    node.set("times", _call("spark_times", node.this.copy(), node.args["times"]))
-    return node
+    return _call("spark_repeat", node.this, node.args["times"])
 
 
 def _pad(node: exp.Pad) -> exp.Expr:

@@ -169,6 +169,14 @@ MACROS: tuple[str, ...] = (
     f"spark_length(n) AS CASE WHEN n > {MOST_MADE_BYTES} THEN {_TOO_LONG} ELSE n END",
     f"spark_times(source, n) AS CASE WHEN octet_length(encode(CAST(source AS VARCHAR))) * "
     f"CAST(n AS HUGEINT) > {MOST_MADE_BYTES} THEN {_TOO_LONG} ELSE n END",
+    "spark_repeat(source, n) AS repeat(source, spark_times(source, n))",
+    # what values take, measured before they are made
+    "spark_size(a BLOB) AS octet_length(a), (a) AS strlen(CAST(a AS VARCHAR))",
+    "spark_steps(a BIGINT, b BIGINT) AS abs(CAST(b AS DOUBLE) - a) + 1, "
+    "(a BIGINT, b BIGINT, s BIGINT) AS abs(CAST(b AS DOUBLE) - a) / greatest(abs(s), 1) + 1, "
+    "(a DATE, b DATE) AS CAST(abs(date_diff('day', a, b)) AS DOUBLE) + 1, "
+    "(a TIMESTAMPTZ, b TIMESTAMPTZ, s INTERVAL) AS "
+    "abs(epoch(b) - epoch(a)) / greatest(abs(epoch(s)), 0.000001) + 1",
     "space(n) AS repeat(' ', spark_length(n))",
     # numbers
     "spark_ceil(a) AS CASE WHEN isnan(a) THEN 0 ELSE CAST(ceil(a) AS BIGINT) END",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
-from livingdb.engines.embedded.duckdb_dialect import NotEmbedded, to_duckdb_sql
+from livingdb.engines.embedded.duckdb_dialect import NotEmbedded
 from livingdb.engines.portable.recursive_queries import (
     ROW_LIMIT,
     Recursion,
@@ -69,21 +69,28 @@ class _Levels:
         """The rows of all levels."""
         anchor = self._with_earlier(self._recursion.anchor)
         values = parameters_of(anchor, self._parameters)
-        level = self._typed(self._session.query(to_duckdb_sql(anchor), values))
+        level = self._typed(
+            self._session.query(self._session.duckdb_sql(anchor, of_tables=False), values)
+        )
         name = self._session.register(level)
         for table in list(own_tables(self._part, self._recursion.step)):
             alias = table.args.get("alias") or exp.TableAlias(this=table.this.copy())
             table.set("alias", alias)
             table.set("this", exp.to_identifier(name))
         step = self._with_earlier(self._recursion.step)
-        values, text = parameters_of(step, self._parameters), to_duckdb_sql(step)
-        found, count = [level], level.num_rows
+        values, text = (
+            parameters_of(step, self._parameters),
+            self._session.duckdb_sql(step, of_tables=False),
+        )
+        found, count, size_bytes = [level], level.num_rows, level.nbytes
         while level.num_rows:
             self._check_limits(len(found), count)
             self._session.register(level, name)
             level = self._named_like(found[0], self._session.query(text, values))
             found.append(level)
             count += level.num_rows
+            size_bytes += level.nbytes
+            self._session.check_held(size_bytes)
         self._check_limits(0, count)
         return pa.concat_tables(found)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -19,12 +18,21 @@ from livingdb.engines.embedded.macros import MACROS
 from livingdb.engines.embedded.memory_parts import PARTS, current_part
 from livingdb.engines.embedded.recursion import answer_recursion
 from livingdb.engines.embedded.results import as_stored_types, null_types_as_text
+from livingdb.engines.embedded.value_sizes import OVER_LIMIT, VECTOR_ROWS, are_too_large
 from livingdb.engines.portable.portability import PortableQuery, as_spark_types
 from livingdb.engines.request import Request, Source, parameters_of
 from livingdb.engines.row_stream import BATCH_ROWS, RowStream, one_batch
 from livingdb.engines.tree_parts import TreeParts, build_part, collect_parts
 from livingdb.engines.unquoted_text import quotes_hint
-from livingdb.errors import InvalidData, LimitExceeded, LivingDBError, NotFound, Unsupported
+from livingdb.errors import (
+    InvalidData,
+    LimitExceeded,
+    LivingDBError,
+    NotFound,
+    StorageFailure,
+    Unsupported,
+)
+from livingdb.files.read_only import temporary_folder
 from livingdb.interruption import current_interruption
 from livingdb.tables import ingest
 from livingdb.tables.recipe import Definition
@@ -64,6 +72,10 @@ A parent's is kept and never closed: its threads did not survive the fork.
 _memory_limit = ""
 """What queries of this process may take together, as DuckDB writes it; "" for its own limit."""
 
+_TOO_MUCH = (
+    "the query needs more memory than there is, or than memory_limit allows, and more than it "
+    "could put on disk"
+)
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]i?)?B(?:ytes?)?", re.IGNORECASE)
 _EXPONENTS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -116,9 +128,11 @@ def _instance(
 
 def _start(isolates_failures: bool, memory_limit: str) -> duckdb.DuckDBPyConnection:
     import duckdb
+    from duckdb.func import ARROW
 
     # No two instances spill to one folder: they would write each other's files.
-    spill = os.path.join(tempfile.gettempdir(), f"livingdb-{os.getpid()}-{secrets.token_hex(4)}")
+    place = temporary_folder()
+    spill = f"livingdb-{os.getpid()}-{secrets.token_hex(4)}"
     database = duckdb.connect(
         ":memory:",
         config={
@@ -126,13 +140,16 @@ def _start(isolates_failures: bool, memory_limit: str) -> duckdb.DuckDBPyConnect
             "autoload_known_extensions": "false",
             "enable_external_access": "false",
             "python_enable_replacements": "false",
-            "temp_directory": spill,
+            "temp_directory": "" if place is None else os.path.join(place, spill),
             **({"memory_limit": memory_limit} if memory_limit else {}),
             # What is computed once for several places is computed outside of TRY.
             **({"disabled_optimizers": "common_subexpressions"} if isolates_failures else {}),
         },
     )
     database.execute("SET TimeZone = 'UTC'")
+    database.create_function(
+        "spark_too_large", are_too_large, ["DOUBLE", "DOUBLE"], "BOOLEAN", type=ARROW
+    )
     for macro in MACROS:
         database.execute(f"CREATE MACRO {macro}")
     database.execute("SET lock_configuration = true")
@@ -148,9 +165,20 @@ class Session:
     def __init__(self, isolates_failures: bool = False) -> None:
         database, self._most_bytes = _database(isolates_failures)
         self._connection = database.cursor()
+        self._value_bytes = self._value_limit()
         self._scanned: list[RowSetDataset] = []
         self._count = 0
         self._watched = ExitStack()
+
+    def _value_limit(self) -> int | None:
+        """What texts and lists may take that DuckDB computes together; None if nothing is said."""
+        most_bytes = self._most_bytes
+        if most_bytes is None and _memory_limit:
+            most_bytes = _size_bytes(_memory_limit)
+        if most_bytes is None:
+            return None
+        [(threads,)] = self._connection.execute("SELECT current_setting('threads')").fetchall()
+        return max(most_bytes // int(threads), 1)
 
     def __enter__(self) -> Session:
         interruption = current_interruption()
@@ -185,7 +213,19 @@ class Session:
         Finding out whether it is portable notes the types by which the text means what Spark
         means.
         """
-        return to_duckdb_sql(self._prepare(request))
+        return self.duckdb_sql(self._prepare(request))
+
+    def duckdb_sql(self, query: exp.Query, *, of_tables: bool = True) -> str:
+        """A query as DuckDB reads it, within the memory of the session; its tree is changed.
+
+        `of_tables`: it is tables that it reads, and not what it made before.
+        """
+        return to_duckdb_sql(query, self._value_bytes, of_tables=of_tables)
+
+    def check_held(self, size_bytes: int) -> None:
+        """`Unsupported` for rows that a query holds, if they take more than texts and lists may."""
+        if self._value_bytes is not None and size_bytes > self._value_bytes:
+            raise Unsupported(_TOO_MUCH)
 
     def _prepare(self, request: Request) -> exp.Query:
         _ = request.portable
@@ -198,16 +238,17 @@ class Session:
         """The rows of a request, in types LivingDB stores."""
         query = self._prepare(request)
         answer_recursion(query, self, request.parameters)
-        return self.query(to_duckdb_sql(query), parameters_of(query, request.parameters))
+        return self.query(self.duckdb_sql(query), parameters_of(query, request.parameters))
 
     def stream(self, request: Request) -> RowStream:
         """The rows of a request as they come, the first of them computed; the session ends then."""
         query = self._prepare(request)
         answer_recursion(query, self, request.parameters)
-        relation = self._relation(to_duckdb_sql(query), parameters_of(query, request.parameters))
+        text = self.duckdb_sql(query)
+        relation = self._relation(text, parameters_of(query, request.parameters))
         kinds = [str(kind) for kind in relation.types]
         try:
-            reader = relation.to_arrow_reader(BATCH_ROWS)
+            reader = relation.to_arrow_reader(_batch_rows(text))
         except Exception as error:
             raise self._cause(error) from None
         schema = as_stored_types(reader.schema.empty_table(), kinds).schema
@@ -238,18 +279,18 @@ class Session:
         relation = self._relation(text, parameters)
         kinds = [str(kind) for kind in relation.types]
         try:
-            table = self._gather(relation)
+            table = self._gather(relation, _batch_rows(text))
         except LimitExceeded:
             raise
         except Exception as error:
             raise self._cause(error) from None
         return as_stored_types(table, kinds)
 
-    def _gather(self, relation: Any) -> pa.Table:
+    def _gather(self, relation: Any, batch_rows: int) -> pa.Table:
         """All rows; `LimitExceeded` if those of a user take more than the user's memory."""
         if self._most_bytes is None:
             return relation.to_arrow_table()
-        reader = relation.to_arrow_reader(BATCH_ROWS)
+        reader = relation.to_arrow_reader(batch_rows)
         batches, size_bytes = [], 0
         for batch in reader:
             batches.append(batch)
@@ -276,6 +317,11 @@ class Session:
             if scanned.failure is not None:
                 return scanned.failure
         return translate_error(error)
+
+
+def _batch_rows(text: str) -> int:
+    """About how many rows of an answer come together: fewer where they may be large."""
+    return 8 * VECTOR_ROWS if OVER_LIMIT in text else BATCH_ROWS
 
 
 _CUT_SHORT = {"expressions", "from_", "where", "limit", "offset"}
@@ -425,10 +471,11 @@ def translate_error(error: Exception) -> LivingDBError | Exception:
         return InvalidData(sentence)
     if isinstance(error, duckdb.PermissionException):
         return Unsupported("SQL reads the tables of the database and nothing else: no files")
-    if isinstance(error, duckdb.OutOfMemoryException):
-        return Unsupported(
-            "the query needs more memory than there is, or than memory_limit allows, and more "
-            "than it could put on disk"
+    if isinstance(error, duckdb.OutOfMemoryException) or OVER_LIMIT in text:
+        return Unsupported(_TOO_MUCH)
+    if isinstance(error, duckdb.IOException):
+        return StorageFailure(
+            f"the query could not put on disk what memory does not hold: {sentence}"
         )
     if isinstance(error, duckdb.NotImplementedException):
         return NotEmbedded(f"the embedded engine cannot do this: {sentence}")

@@ -79,7 +79,7 @@ class ProjectionFiles:
         path = os.path.join(self._files.root, _data(name))
         try:
             status = os.stat(path)
-        except FileNotFoundError:
+        except OSError:
             return None
         return path, status.st_size, status.st_mtime_ns
 
