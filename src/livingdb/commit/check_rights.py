@@ -174,7 +174,7 @@ class _Check:
         """`Forbidden` if the user may not make it, were it of what takes that role."""
         self._check_author()
         for write in self._writes():
-            self._check_write(replace(write, role=max(write.role, role)))
+            self.check_write(replace(write, role=max(write.role, role)))
 
     def _check_author(self) -> None:
         """Who acts is the author of the last snapshot, which is what is asked for."""
