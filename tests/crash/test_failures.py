@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -342,4 +343,49 @@ def test_disk_too_small_for_a_pack(size_kib: int, disk: Disk) -> None:
         assert list(place.rglob("*.pack")) + list(place.rglob(".tmp-*")) == []
         main.insert("blobs", noise(4, 3, 100))
         assert found(db) == [1, 2, 3, 4, 5, 6]
+        assert db.check().problems == []
+
+
+EVERYTHING: dict[str, Callable[[Database, Path], object]] = {
+    "commit": lambda db, place: db.branch("main").insert("blobs", noise(5000, 9, KIB)),
+    "compact": lambda db, place: db.compact(),
+    "derive": lambda db, place: db.branch("main").derive("w", sql="SELECT * FROM blobs"),
+    "index": lambda db, place: db.branch("main").sql("CREATE INDEX ids ON blobs (id)"),
+    "tag": lambda db, place: db.tag("late", "main"),
+    "clone": lambda db, place: db.branch("main").clone("dev"),
+    "schema": lambda db, place: db.branch("main").sql("ALTER TABLE blobs ADD COLUMN x INT"),
+    "export": lambda db, place: db.branch("main").export(place / "out"),
+    "backup": lambda db, place: db.backup(place / "copy"),
+    "picture": lambda db, place: db.graph().to_svg(place / "graph.svg"),
+}
+
+
+FITS = ("index", "tag", "clone", "schema")
+"""What may have room in the log of the catalog, which is as large as it was."""
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_everything_on_a_full_disk(name: str, disk: Disk) -> None:
+    """It fits or ends with an error of ours and changes nothing; what was there is read."""
+    place = disk(2048 * KIB)
+    with livingdb.create(place / "shop", engine="embedded") as db:
+        main, number = db.branch("main"), 0
+        main.create_table("blobs", {"id": "bigint", "data": "binary"}, key="id")
+        with pytest.raises(StorageFailure):
+            while True:
+                main.insert("blobs", noise(number, 20, KIB))
+                number += 20
+        with (place / "filler").open("wb", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(bytes(KIB))
+        head = main.head.id
+        try:
+            EVERYTHING[name](db, place)
+        except StorageFailure as error:
+            assert "full" in str(error) or "No space left" in str(error)  # noqa: PT017
+            assert main.head.id == head
+        else:
+            assert name in FITS
+        count = main.sql("SELECT count(*) AS n FROM blobs").to_arrow()["n"][0].as_py()
+        assert count == number
         assert db.check().problems == []
