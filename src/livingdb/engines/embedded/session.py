@@ -128,7 +128,6 @@ def _instance(
 
 def _start(isolates_failures: bool, memory_limit: str) -> duckdb.DuckDBPyConnection:
     import duckdb
-    from duckdb.func import ARROW
 
     # No two instances spill to one folder: they would write each other's files.
     place = temporary_folder()
@@ -147,9 +146,12 @@ def _start(isolates_failures: bool, memory_limit: str) -> duckdb.DuckDBPyConnect
         },
     )
     database.execute("SET TimeZone = 'UTC'")
-    database.create_function(
-        "spark_too_large", are_too_large, ["DOUBLE", "DOUBLE"], "BOOLEAN", type=ARROW
-    )
+    if memory_limit:  # else nothing is measured, and making functions of Python takes long
+        from duckdb.func import ARROW
+
+        database.create_function(
+            "spark_too_large", are_too_large, ["DOUBLE", "DOUBLE"], "BOOLEAN", type=ARROW
+        )
     for macro in MACROS:
         database.execute(f"CREATE MACRO {macro}")
     database.execute("SET lock_configuration = true")
