@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.page.conftest import Browser
+from tests.page.keyboard import Keyboard
 from tests.page.shop import make_shop
 from tests.page.visitor import VIEWS, Visitor
 
@@ -253,3 +254,24 @@ def test_approvals_of_a_branch_with_conditions_are_changed(
     olga.see("main", "main asks for 1 approval, has 1 condition")
     assert [one["text"] for one in db.merge_rule("main").checks] == ["changed <= 100"]
     db.set_merge_rule("main")
+
+
+def test_what_guards_a_sync_is_changed_by_keyboard(
+    browser: Browser, server: Server, db: livingdb.Database
+) -> None:
+    db.sync("main/totals").alter(conditions=[], alerts=[])
+    olga = _come(browser, server, "olga")
+    olga.go("#/syncs?name=main%2Ftotals")
+    keyboard = Keyboard(olga)
+    keyboard.tab_to("Change what guards it…")
+    keyboard.press("Enter")
+    olga.see("dialog", "What guards main/totals")
+    keyboard.tab_to("Add a condition")
+    keyboard.press(" ")
+    olga.see("dialog", "Condition 1")
+    keyboard.tab_to("Condition 1")
+    keyboard.type("not_empty")
+    keyboard.press("Enter")
+    olga.until(lambda: olga.run("return !document.querySelector('dialog')"))
+    olga.until(lambda: keyboard.here() == "Change what guards it…")
+    assert len(db.sync("main/totals").conditions) == 1

@@ -69,6 +69,12 @@ def test_a_branch_tells_where_it_was_before_a_reset(
 ) -> None:
     left = db.at("dev").id
     db.branch("dev").reset("dev~1")  # where it began: it has no snapshot of its own any more
+    # The graph of before has a head of dev, too, which goes once the page hears of the reset.
+    moved = """
+        const nodes = window.snapshotGraph ? snapshotGraph.nodes : [];
+        return nodes.some((one) => one.id === arguments[0] && one.heads.includes('dev'));
+    """
+    visitor.until(lambda: visitor.run(moved, db.at("dev").id))
     visitor.choose("dev")
     visitor.press("Log", within="#panel")
     told = visitor.see("main ol.trail", left[:10])
