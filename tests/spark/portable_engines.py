@@ -27,26 +27,15 @@ class Failed(Exception):
     """An engine refused the query or failed on a value."""
 
 
-class Engines:
-    """Both engines over the same tables."""
+class EmbeddedTables:
+    """The embedded engine over some tables."""
 
-    def __init__(self, spark: SparkSession):
-        self._spark = spark
+    def __init__(self) -> None:
         self.tables: dict[str, pa.Table] = {}
 
     def add(self, name: str, table: pa.Table) -> None:
-        """Let both see a table."""
-        if name in self.tables:
-            return
+        """Let it see a table."""
         self.tables[name] = table
-        frame = self._spark.createDataFrame(table)
-        columns = [
-            f"CAST({field.name} AS TIMESTAMP_NTZ) AS {field.name}"
-            if field.type == pa.timestamp("us")
-            else field.name
-            for field in table.schema
-        ]
-        frame.selectExpr(*columns).createOrReplaceTempView(name)
 
     def portable(self, text: str) -> PortableQuery | str:
         """Whether the query is portable, and the columns it gives."""
@@ -70,7 +59,7 @@ class Engines:
             _point_at_rows(query, used, session)
             try:
                 answer_recursion(query, session, {})
-                return as_spark_types(session.query(to_duckdb_sql(query), {}), found)
+                return as_spark_types(session.query(session.duckdb_sql(query), {}), found)
             except LivingDBError as error:
                 raise Failed(f"embedded: {error}") from None
 
@@ -85,6 +74,28 @@ class Engines:
             found = session.query(query.sql("duckdb"), {})
         rows: list[int] = found.filter(found["v"].is_null())["n"].to_pylist()
         return rows
+
+
+class Engines(EmbeddedTables):
+    """Both engines over the same tables."""
+
+    def __init__(self, spark: SparkSession):
+        super().__init__()
+        self._spark = spark
+
+    def add(self, name: str, table: pa.Table) -> None:
+        """Let both see a table."""
+        if name in self.tables:
+            return
+        super().add(name, table)
+        frame = self._spark.createDataFrame(table)
+        columns = [
+            f"CAST({field.name} AS TIMESTAMP_NTZ) AS {field.name}"
+            if field.type == pa.timestamp("us")
+            else field.name
+            for field in table.schema
+        ]
+        frame.selectExpr(*columns).createOrReplaceTempView(name)
 
     def spark(self, text: str) -> pa.Table:
         """Spark's answer."""
