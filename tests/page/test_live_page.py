@@ -108,6 +108,18 @@ def test_rows_that_a_sync_makes_are_not_offered_to_be_changed(visitor: Visitor) 
     assert not {"New row", "Change", "Delete"} & set(visitor.run(words))
 
 
+def test_a_new_branch_that_is_looked_at_stays_so_when_the_graph_grows(
+    visitor: Visitor, db: livingdb.Database
+) -> None:
+    """It begins where another branch has the same snapshot, and has none of its own."""
+    db.branch("dev").clone("fresh")
+    visitor.choose("fresh")
+    db.branch("dev").upsert("orders", [{**db.at("dev").table("orders").get(9), "net": 99.0}])
+    head = "return snapshotGraph.nodes.some((one) => one.id === arguments[0])"
+    visitor.until(lambda: visitor.run(head, db.at("dev").id))
+    assert "head of fresh" in visitor.run("return document.getElementById('panel').innerText")
+
+
 def test_who_went_elsewhere_stays_there(visitor: Visitor, db: livingdb.Database) -> None:
     db.branch("main").clone("slow").clone("slow_wish").delete("orders", [9])
     visitor.go("#/merge?source=slow_wish&into=slow")

@@ -63,12 +63,15 @@ export function mount(data: GraphData, watcher?: (node: Node | null) => void): (
   };
 }
 
-/** Show what became of the graph: where one looks, and at what, stays; at another moment one looks at its newest. */
+/** Show what became of the graph: where one looks, and at what, stays; at another moment one looks at its newest.
+ *
+ * Where a branch begins stands the snapshot that it begins at once more: of those, the one on the same branch stays.
+ */
 export function update(data: GraphData, isMoment = false): void {
-  const before = focus.selected?.id, hadAll = view.x;
+  const { selected } = focus, lane = selected && graph.lanes[selected.lane].name, hadAll = view.x;
   load(data);
   focus.hovered = focus.matches = null;
-  focus.selected = (before && graph.byId.get(before)) || null;
+  focus.selected = selected && (graph.nodes.find((node) => node.id === selected.id && graph.lanes[node.lane].name === lane) ?? graph.byId.get(selected.id) ?? null);
   arrange();
   view.x = hadAll;
   fillBranches();

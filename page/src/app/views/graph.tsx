@@ -91,7 +91,7 @@ export function GraphView({ route }: { route: Route }): JSX.Element {
   useEffect(() => () => { window.clearTimeout(remembering.current); unmount.current(); }, []);
   useEffect(() => {
     const wanted = isMounted.current && handle.nodes.find((node) => route.given.at && node.id.startsWith(route.given.at));
-    if (wanted) handle.select(wanted, true);
+    if (wanted && wanted.id !== handle.selected?.id) handle.select(wanted, true);
   }, [route.given.at]);
 
   const count = data?.nodes.length ?? 0, at = moment ?? count;
