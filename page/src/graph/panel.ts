@@ -21,17 +21,32 @@ export function showPanel(): void {
   resize();
 }
 
-let filled = "";
+let filled = "", sought = "";
+
+/** Bring what is told of a sync into view; it stays there while more is told above it, until somebody reads on. */
+export function seekSync(name: string): void {
+  sought = name;
+  for (const hand of ["wheel", "pointerdown", "keydown"]) stage.panel.addEventListener(hand, () => { sought = ""; }, { once: true, passive: true });
+  revealSought();
+}
+
+function revealSought(): void {
+  if (!sought) return;
+  const part = [...stage.panel.querySelectorAll<HTMLElement>("[data-sync]")].find((one) => one.dataset.sync === sought);
+  part?.scrollIntoView({ block: "nearest" });
+}
 
 export function fillPanel(): void {
   const { panel } = stage, { selected } = focus;
   const name = selected ? `${selected.kind} ${graph.lanes[selected.lane].name} ${selected.id}` : "", top = name === filled ? panel.scrollTop : 0;
+  if (name !== filled) sought = "";
   filled = name;
   const at = panel.contains(document.activeElement) ? document.activeElement : null;
   panel.replaceChildren();
   if (!selected) return;
   panel.append(...(selected.kind === "start" ? startParts(selected) : snapshotParts(selected)).filter((part) => part !== null && part !== undefined));
   panel.scrollTop = top;  // who reads on when somebody commits is not taken to the top
+  revealSought();
   if (at) keepFocus(at);
 }
 

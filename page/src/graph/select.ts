@@ -1,7 +1,7 @@
 // Which snapshot is looked at, and the ways from one to the next.
 import { fillBranches } from "./branches_menu";
 import { graph, shown, titleOf, type Item, type Node, type Sync } from "./model";
-import { showPanel } from "./panel";
+import { seekSync, showPanel } from "./panel";
 import { openRun, uncover, type Run } from "./runs";
 import { clamp, columnWidth, focus, repaint, reveal, screenX, stage, view } from "./view";
 
@@ -32,8 +32,7 @@ export function selectSync(sync: Sync): void {
   const head = graph.lanes[sync.target].nodes.at(-1);
   if (!head) return;
   select(head, true);
-  const part = [...stage.panel.querySelectorAll<HTMLElement>("[data-sync]")].find((one) => one.dataset.sync === sync.name);
-  part?.scrollIntoView({ block: "nearest" });
+  seekSync(sync.name);
 }
 
 function open(run: Run): void {

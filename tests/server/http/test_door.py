@@ -125,6 +125,7 @@ def test_a_token_counts_until_it_is_revoked(served: Served) -> None:
     assert tom.get("/v1/me").json() == {
         "name": "tom",
         "grants": [{"role": "reader", "branches": "*"}],
+        "everywhere": "reader",
     }
     assert tom.get("/v1/users").json()["code"] == "forbidden"
     (token,) = olga.get("/v1/user/tokens", params={"name": "tom"}).json()["tokens"]
